@@ -1,0 +1,129 @@
+"""Intervals that hold: what held-out rated images teach about the errors of a score.
+
+The likelihood's own standard error counts the comparisons with hundreds of references as independent evidence, and k
+was fitted on images the network knows, so it is far too narrow. Held-out images of the panel correct it:
+
+    value    = intercept + slope · (Bradley-Terry score)
+    interval = value ± quantile · √((scale · standard error)² + floor²)
+
+`scale` and `floor` maximise the Gaussian likelihood of the held-out errors; `quantile` is then the split-conformal
+quantile of the errors so standardised, which gives the stated coverage for new images of the same kind. The predicted
+degree of dispersion becomes a standard deviation of ratings in the panel's units by a straight line between logarithms.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+from scipy.optimize import minimize
+from scipy.stats import norm, t
+
+Floats = npt.NDArray[np.float64]
+
+_ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
+_ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is its maximum or nearly so
+
+
+class Calibration(BaseModel):
+    """How raw estimates become scores with intervals; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    level: float = Field(0.95, gt=0, lt=1, description="the share of panel means that intervals should cover")
+    intercept: float = 0.0
+    slope: float = 1.0
+    scale: float = Field(1.0, ge=0)
+    floor: float = Field(0.0, ge=0)
+    quantile: float = Field(float(norm.ppf(0.975)), gt=0)
+    dispersion_intercept: float = 0.0
+    dispersion_slope: float = 1.0
+    images: int = Field(0, ge=0, description="how many held-out images taught it; 0: the likelihood's own interval")
+
+    def value(self, raw: npt.ArrayLike, bounds: tuple[float, float]) -> Floats:
+        """Scores from Bradley-Terry scores, within `bounds`."""
+        return np.clip(self.intercept + self.slope * np.asarray(raw, np.float64), *bounds)
+
+    def half_width(self, standard_error: npt.ArrayLike) -> Floats:
+        """Half the width of the interval for each standard error."""
+        spread = np.hypot(self.scale * np.asarray(standard_error, np.float64), self.floor)
+        return self.quantile * spread
+
+    def dispersion(self, degree: npt.ArrayLike) -> Floats:
+        """Standard deviation of the panel's ratings for each predicted degree of dispersion."""
+        degree = np.maximum(np.asarray(degree, np.float64), 1e-12)
+        return np.exp(self.dispersion_intercept + self.dispersion_slope * np.log(degree))
+
+    def with_dispersion(self, degree: npt.ArrayLike, rating_variance: npt.ArrayLike) -> Self:
+        """The same with a line log(sd of ratings) = intercept + slope · log(degree) fitted to known variances."""
+        x, y = np.asarray(degree, np.float64), np.asarray(rating_variance, np.float64)
+        known = np.isfinite(y) & (y > 0) & (x > 0)
+        if not known.any():
+            return self
+        x, y = np.log(x[known]), 0.5 * np.log(y[known])
+        slope = _slope(x, y) if known.sum() >= _ENOUGH_FOR_LINE else 0.0
+        return self.model_copy(
+            update={"dispersion_intercept": float(y.mean() - slope * x.mean()), "dispersion_slope": slope}
+        )
+
+
+def calibrate(
+    truth: npt.ArrayLike, raw: npt.ArrayLike, standard_error: npt.ArrayLike, level: float = 0.95, line: bool = True
+) -> Calibration:
+    """Learn a `Calibration` from images whose panel means `truth` had no part in their raw scores.
+
+    From fewer than 30 images no line is fitted; from fewer than 40 the quantile is Student's instead of the sample's.
+    """
+    y, x = np.asarray(truth, np.float64), np.asarray(raw, np.float64)
+    error = np.asarray(standard_error, np.float64)
+    n = len(y)
+    if n < 2:
+        return Calibration(level=level)
+    slope, intercept = 1.0, 0.0
+    if line and n >= _ENOUGH_FOR_LINE:
+        slope = _slope(x, y)
+        intercept = float(y.mean() - slope * x.mean())
+    residual = y - (intercept + slope * x)
+    scale, floor = _spread(residual, error)
+    standardised = np.abs(residual) / np.hypot(scale * error, floor)
+    if n >= _ENOUGH_FOR_QUANTILE:
+        rank = min(int(np.ceil((n + 1) * level)), n)
+        quantile = float(np.sort(standardised)[rank - 1])
+    else:
+        quantile = float(t.ppf(0.5 + level / 2, n - 1) * np.sqrt(np.square(standardised).mean()))
+    return Calibration(
+        level=level,
+        intercept=intercept,
+        slope=slope,
+        scale=scale,
+        floor=floor,
+        quantile=max(quantile, 1e-9),
+        images=n,
+    )
+
+
+def _slope(x: Floats, y: Floats) -> float:
+    """Least-squares slope; 1 where x is constant."""
+    centred = x - x.mean()
+    square = float(centred @ centred)
+    return float(centred @ y) / square if square > 1e-12 else 1.0
+
+
+def _spread(residual: Floats, error: Floats) -> tuple[float, float]:
+    """scale and floor that maximise the Gaussian likelihood of residuals with variance (scale·error)² + floor²."""
+    typical = float(np.sqrt(np.square(residual).mean())) or 1e-6
+    relative, unit = residual / typical, error / max(float(np.median(error)), 1e-12)
+
+    def negative(parameters: Floats) -> float:
+        variance = (parameters[0] * unit) ** 2 + parameters[1] ** 2
+        return float((np.log(variance) + relative**2 / variance).mean())
+
+    starts = [np.array([0.3, 0.9]), np.array([0.9, 0.3])]
+    best = min(
+        (minimize(negative, start, method="L-BFGS-B", bounds=[(0, 10), (0.05, 10)]) for start in starts),
+        key=lambda result: float(result.fun),
+    )
+    scale = float(best.x[0]) * typical / max(float(np.median(error)), 1e-12)
+    return scale, float(best.x[1]) * typical

@@ -1,0 +1,73 @@
+"""The command line. One file per group of commands; heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import uol
+from uol.cli import demo, score, train
+from uol.errors import UolError
+
+app = typer.Typer(
+    name="uol",
+    help="Learn the order of images from raters who disagree, and say what a panel would say of new ones: "
+    "a score on its scale, an interval, and how widely raters would differ. Nothing here measures a person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("evaluate")(train.evaluate)
+app.command("score")(score.score)
+app.command("compare")(score.compare)
+app.command("rank")(score.rank)
+app.command("anchor")(score.anchor)
+
+_state = {"debug": False}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(uol.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    _state["debug"] = debug
+
+
+def main() -> None:
+    """Run the command line: results on stdout, words on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
+    try:
+        app()
+    except UolError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of a pipe left: nobody is there to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if _state["debug"]:
+            raise
+        lines = str(error).splitlines()
+        _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (see it whole with uol --debug …)", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    if _state["debug"] and sys.exc_info()[0] is not None and code in (1, 2):
+        import traceback
+
+        traceback.print_exc()
+    print(f"uol: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,73 @@
+"""What commands print: results on stdout as a table or as JSON, words and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+def say(text: str) -> None:
+    """Words for the person at the terminal."""
+    print(text, file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; NaN and infinities become null."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+    """Print rows under `columns` (key → heading); numbers to four digits, what is undefined as a dash."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for key, heading in columns.items():
+        numeric = any(isinstance(row.get(key), int | float) for row in rows)
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(key)) for key in columns))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """A bar with rate and time left on a terminal, nothing in a pipe; call it with the steps done and a word."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[word]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=total, word="")
+        yield lambda done, word="": bar.update(task, completed=done, word=word)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return str(value)

@@ -1,0 +1,130 @@
+"""uol train and evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uol.cli.output import print_json, print_table, progress_bar, say
+from uol.errors import CallError
+
+if TYPE_CHECKING:
+    from uol.rated_images import RatedImages
+
+DataOption = Annotated[str, typer.Option("--data", "-d", help="A data set; `uol data list` names them.")]
+RootOption = Annotated[Path | None, typer.Option("--root", help="Its folder, as its owner distributes it.")]
+TableOption = Annotated[Path | None, typer.Option("--table", help="For --data own: the table of ratings.")]
+SplitOption = Annotated[str | None, typer.Option("--split", "--fold", help="Which of the data set's splits; 1 is fold-1.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+EVALUATION_COLUMNS = {
+    "data": "data", "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman",
+    "order_accuracy": "order", "coverage": "coverage", "dispersion_pc": "dispersion PC",
+}  # fmt: skip
+
+
+def train(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder; the same call resumes a stopped run.")],
+    data: DataOption = "synthetic",
+    root: RootOption = None,
+    table: TableOption = None,
+    split: SplitOption = None,
+    recipe: Annotated[str, typer.Option("--recipe", "-r", help="A recipe that ships, or a YAML file.")] = "paper",
+    init: Annotated[str | None, typer.Option("--init", help="Backbone weights: a safetensors file, or timm.")] = None,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set epochs=50.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a model on a data set and test it on the images the split keeps apart.
+
+    Example: uol train --data synthetic --recipe demo --out runs/first
+    """
+    from uol.evaluation import evaluate
+    from uol.files import write_json
+    from uol.training.batches import PackedImages
+    from uol.training.recipe import load_recipe
+    from uol.training.run import run
+
+    settings = load_recipe(recipe, _changes(changes, init))
+    rated = _load(data, root, table)
+    training, test = _divide(rated, split)
+    say(f"{settings.method} on {training.name}: {len(training)} training images, {settings.epochs} epochs")
+    with progress_bar("training", settings.epochs) as update:
+        method = run(training, settings, out, lambda e: update(e.epoch, f"loss {e.losses['total']:.4f}"))
+    scorer = getattr(method, "scorer", None)
+    if scorer is not None:
+        scorer.save_pretrained(out / "model")
+    if test is None:
+        say(f"trained; the data set has no test images. Model: {out / 'model'}")
+        return
+    figures = evaluate(test, method.predict(PackedImages.pack(test, settings).pixels), settings.threshold)
+    write_json(out / "evaluation.json", {"data": test.name, **figures})
+    _show(test.name, figures, as_json)
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model folder, or a run folder with one in it.")],
+    data: DataOption = "synthetic",
+    root: RootOption = None,
+    table: TableOption = None,
+    split: SplitOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a model's scores with a panel's; another scale is mapped linearly to the model's, as the paper does.
+
+    Example: uol evaluate runs/first --data synthetic
+    """
+    from uol.evaluation import evaluate as evaluate_predictions
+    from uol.methods.base import Predictions
+    from uol.scorer import Scorer
+
+    scorer = Scorer.from_pretrained(model / "model" if (model / "model").is_dir() else model)
+    _, test = _divide(_load(data, root, table), split)
+    if test is None:
+        raise CallError(f"{data}: no test images in this split")
+    test = test.rescaled(scorer.panel.scale)
+    _show(test.name, evaluate_predictions(test, Predictions.of(scorer.score(test.images))), as_json)
+
+
+def _load(data: str, root: Path | None, table: Path | None) -> RatedImages:
+    from uol.datasets import load
+
+    rated = load(data, root, **({} if table is None else {"table": table}))
+    for note in rated.notes:
+        say(f"{rated.name}: {note}")
+    return rated
+
+
+def _divide(rated: RatedImages, split: str | None) -> tuple[RatedImages, RatedImages | None]:
+    """The training and test images of a split: the named one, the only one, or all images for both roles."""
+    if split is None and len(rated.splits) != 1:
+        if rated.splits:
+            raise CallError(f"{rated.name} has several splits; choose one with --split: {', '.join(rated.splits)}")
+        return rated, None
+    name = next(iter(rated.splits)) if split is None else split
+    name = f"fold-{name}" if name.isdigit() else name
+    if name not in rated.splits:
+        raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
+    chosen = rated.splits[name]
+    return rated.subset(chosen.train), rated.subset(chosen.test) if len(chosen.test) else None
+
+
+def _changes(changes: list[str] | None, init: str | None) -> dict[str, Any]:
+    import yaml
+
+    values: dict[str, Any] = {}
+    for change in changes or []:
+        name, equals, value = change.partition("=")
+        if not equals:
+            raise CallError(f"--set {change}: write it as name=value")
+        values[name.strip()] = yaml.safe_load(value)
+    return values | ({} if init is None else {"init": init})
+
+
+def _show(name: str, figures: Any, as_json: bool) -> None:
+    row = {"data": name, **figures}
+    if as_json:
+        print_json(row)
+    else:
+        print_table([row], EVALUATION_COLUMNS)

@@ -1,0 +1,75 @@
+"""Data sets: each knows only how to become `RatedImages`."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from uol.errors import CallError
+
+if TYPE_CHECKING:
+    from uol.datasets.dataset_info import DatasetInfo
+    from uol.rated_images import RatedImages
+
+_MODULES = {
+    "scut-fbp5500": "scut_fbp5500",
+    "mebeauty": "mebeauty",
+    "hot-or-not": "hot_or_not",
+    "color-feret": "color_feret",
+    "mifs": "mifs",
+    "own": "own",
+    "synthetic": "synthetic",
+}
+
+
+def names() -> list[str]:
+    """The names of all data sets that `load` knows."""
+    return list(_MODULES)
+
+
+def info(name: str) -> DatasetInfo:
+    """What is known of a data set: title, number of images, scale, terms, and the folder its loader expects."""
+    if name not in _MODULES:
+        near = difflib.get_close_matches(name.lower().replace("_", "-"), _MODULES, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise CallError(f"unknown data set {name!r}: {hint}there are {', '.join(_MODULES)}")
+    module = import_module(f"uol.datasets.{_MODULES[name]}")
+    if name == "synthetic":
+        return _synthetic(module.load_synthetic)
+    found: DatasetInfo = module.DATASET
+    return found
+
+
+def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) -> RatedImages:
+    """Load a data set by name from the folder of its official download; `synthetic` needs no folder."""
+    known = info(name)
+    if name == "synthetic":
+        if root is not None:
+            raise CallError("the synthetic data set is generated: it takes no folder")
+        folder: tuple[str | os.PathLike[str], ...] = ()
+    elif root is None:
+        raise CallError(f"{name} needs a folder: {known.expects}")
+    else:
+        folder = (root,)
+    try:
+        inspect.signature(known.load).bind(*folder, **options)
+    except TypeError as error:
+        raise CallError(f"data set {name}: {error}") from error
+    return known.load(*folder, **options)
+
+
+def _synthetic(loader: Any) -> DatasetInfo:
+    from uol.datasets.dataset_info import DatasetInfo
+
+    return DatasetInfo(
+        name="synthetic",
+        title="Synthetic images and raters",
+        images=0,
+        scale=None,
+        terms="generated: free to use for anything",
+        expects="no folder",
+        load=loader,
+    )

@@ -1,0 +1,19 @@
+"""Errors that a user can cause: one clear line each, with what to do about it."""
+
+from __future__ import annotations
+
+
+class UolError(Exception):
+    """The work failed: a file is damaged, the data cannot be used. Commands exit with 1."""
+
+    exit_code = 1
+
+
+class CallError(UolError):
+    """The call was wrong: a missing path, an unknown name, a misspelt setting. Commands exit with 2."""
+
+    exit_code = 2
+
+
+class ImageError(UolError):
+    """One image cannot be decoded; a run over many images names it and goes on."""

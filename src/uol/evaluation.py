@@ -1,0 +1,46 @@
+"""Predictions against what a panel said: the figures of every table in this project."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import numpy as np
+
+from uol import metrics
+from uol.methods.base import Predictions
+from uol.rated_images import RatedImages
+
+
+class Evaluation(TypedDict):
+    """Figures on one set of images; NaN where undefined."""
+
+    images: int
+    pc: float
+    mae: float
+    rmse: float
+    spearman: float
+    order_accuracy: float
+    coverage: float
+    interval_width: float
+    dispersion_pc: float
+
+
+def evaluate(rated: RatedImages, predictions: Predictions, threshold: float = 0.2) -> Evaluation:
+    """Compare predictions with a panel's scores on the same scale; `threshold` is θ as on a scale of 1 to 5.
+
+    `dispersion_pc` correlates predicted dispersion with the standard deviation of the panel's ratings.
+    """
+    truth = rated.scores
+    spread = np.sqrt(rated.variances)
+    known = np.isfinite(spread) & np.isfinite(predictions.dispersion)
+    return Evaluation(
+        images=len(rated),
+        pc=metrics.pearson(truth, predictions.value),
+        mae=metrics.mae(truth, predictions.value),
+        rmse=metrics.rmse(truth, predictions.value),
+        spearman=metrics.spearman(truth, predictions.value),
+        order_accuracy=metrics.order_accuracy(truth, predictions.value, threshold * rated.scale.unit),
+        coverage=metrics.coverage(truth, predictions.low, predictions.high),
+        interval_width=float((predictions.high - predictions.low).mean()),
+        dispersion_pc=metrics.pearson(spread[known], predictions.dispersion[known]) if known.any() else float("nan"),
+    )

@@ -1,0 +1,106 @@
+"""Decoding images of any origin into upright 8-bit RGB, and packing them into one tensor for a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from uol.errors import CallError, ImageError
+
+ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm"})
+MAX_PIXELS = 150_000_000  # a 40 MB photograph passes; a header that claims 50,000 × 50,000 does not
+_BACKGROUND = (255, 255, 255)  # behind transparent pixels
+
+
+def read_image(image: ImageLike) -> Image.Image:
+    """Decode a path, PIL image or uint8 array (H×W or H×W×3) to an upright RGB image.
+
+    EXIF orientation is honoured, transparency is laid over white, 16-bit and CMYK are converted, and of an
+    animation the first frame is taken. Raises `ImageError` with one line where that cannot be done.
+    """
+    if isinstance(image, np.ndarray):
+        return _from_array(image)
+    if isinstance(image, Image.Image):
+        return _to_rgb(image)
+    path = Path(image)
+    if not path.is_file():
+        raise ImageError(f"{path}: no such image file")
+    try:
+        with Image.open(path) as opened:
+            width, height = opened.size
+            if width * height > MAX_PIXELS:
+                raise ImageError(f"{path}: {width} × {height} pixels is more than the {MAX_PIXELS:,} allowed")
+            return _to_rgb(opened)
+    except ImageError:
+        raise
+    except Exception as error:  # decoders raise many kinds: OSError, SyntaxError, struct.error, DecompressionBombError
+        raise ImageError(f"{path}: not a readable image ({_reason(error)})") from error
+
+
+def pack_images(images: Sequence[ImageLike], resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:
+    """Decode images, resize each to `resize` × `resize` and keep the central `crop` square: (n, 3, size, size)."""
+    size = resize if crop is None else crop
+    packed = np.empty((len(images), 3, size, size), np.uint8)
+    for row, image in enumerate(images):
+        packed[row] = fit_square(read_image(image), resize, crop).transpose(2, 0, 1)
+    return packed
+
+
+def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:
+    """Resize an RGB image to a square and keep its central `crop` square, as an H×W×3 array."""
+    if image.size != (resize, resize):
+        image = image.resize((resize, resize), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    pixels = np.asarray(image)
+    if crop is not None and crop != resize:
+        if crop > resize:
+            raise CallError(f"a crop of {crop} pixels does not fit an image resized to {resize}")
+        start = (resize - crop) // 2
+        pixels = pixels[start : start + crop, start : start + crop]
+    return pixels
+
+
+def find_images(folder: str | os.PathLike[str]) -> list[Path]:
+    """All image files below `folder`, sorted; hidden files are passed over."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise CallError(f"{root}: no such folder")
+    found = sorted(
+        path
+        for path in root.rglob("*")
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
+    if not found:
+        raise CallError(f"{root}: no images in this folder (looked for {', '.join(sorted(SUFFIXES))})")
+    return found
+
+
+def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3):
+        raise ImageError(f"an image array must be uint8, H×W or H×W×3; got {array.dtype} {array.shape}")
+    return Image.fromarray(array).convert("RGB")
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I") or image.mode == "F":  # 16 or 32 bits per pixel: PIL would clip, not scale
+        values = np.asarray(image, np.float64)
+        top = 65535.0 if values.max(initial=0) > 255 else 255.0
+        image = Image.fromarray((np.clip(values / top, 0, 1) * 255).round().astype(np.uint8))
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        canvas = Image.new("RGBA", layer.size, (*_BACKGROUND, 255))
+        return Image.alpha_composite(canvas, layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,74 @@
+"""The interface of methods: losses of a batch while training, then predictions with intervals."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from uol.backbones import Backbone
+from uol.rated_images import Scale
+from uol.scorer import Score
+from uol.training.batches import Batch, PackedImages
+from uol.training.recipe import Recipe
+
+Floats = npt.NDArray[np.float64]
+
+
+class Predictions(NamedTuple):
+    """Panel scores of N images with intervals, each (N,); dispersion is NaN where a method does not tell it."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+    dispersion: Floats
+
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> Predictions:
+        """Scores as arrays."""
+        return cls(*(np.array([getattr(score, name) for score in scores]) for name in cls._fields))
+
+
+class Method(nn.Module, ABC):
+    """A network and its losses.
+
+    `forward(batch)` gives the losses by name, with their sum under "total". After training, `finish` does what needs
+    the whole training set (references, calibration on the held-out images), and `predict` answers.
+    """
+
+    def __init__(self, recipe: Recipe, scale: Scale) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.scale = scale
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses of a batch."""
+
+    @abstractmethod
+    def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
+        """Prepare predictions; `held_out` images had no part in training."""
+
+    @abstractmethod
+    def predict(self, pixels: Tensor) -> Predictions:
+        """Predict the scores of images, uint8 (N, 3, size, size)."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network lives."""
+        return next(self.parameters()).device
+
+    def load_initial_weights(self, backbone: Backbone) -> None:
+        """Load the backbone weights that the recipe names."""
+        if self.recipe.init not in (None, "timm"):
+            backbone.load_weights(self.recipe.init)
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether timm's own weights are asked for."""
+        return self.recipe.init == "timm"

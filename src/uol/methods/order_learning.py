@@ -1,0 +1,24 @@
+"""Order learning without uncertainty: each image is a point, and only the order cross entropy is learnt."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from uol.losses import order_cross_entropy
+from uol.methods.uol import Uol
+from uol.rated_images import Scale
+from uol.training.batches import Batch
+from uol.training.recipe import Recipe
+
+
+class OrderLearning(Uol):
+    """UOL's network and scorer with points for Gaussians; it does not tell dispersion apart between images."""
+
+    def __init__(self, recipe: Recipe, scale: Scale) -> None:
+        super().__init__(recipe.with_changes({"model.uncertain": False}), scale)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Order cross entropy of the points themselves."""
+        points = self.model(batch.images).mean[None]
+        logits = self.model.comparator.pairs(points, batch.first, batch.second)
+        return {"total": order_cross_entropy(logits, batch.order, batch.pair_weight)}

@@ -1,0 +1,50 @@
+"""Regression: pooled features to the score, squared error. The baseline that order learning is measured against."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uol.backbones import Backbone
+from uol.calibration import Calibration, calibrate
+from uol.methods.base import Floats, Method, Predictions
+from uol.rated_images import Scale
+from uol.training.batches import Batch, PackedImages
+from uol.training.recipe import Recipe
+
+
+class Regression(Method):
+    """One linear unit on the backbone's features, in units of the scale, starting at its middle."""
+
+    def __init__(self, recipe: Recipe, scale: Scale) -> None:
+        super().__init__(recipe, scale)
+        self.backbone = Backbone(recipe.model.backbone, recipe.model.crop, self.pretrained)
+        self.load_initial_weights(self.backbone)
+        self.head = nn.Linear(self.backbone.width, 1)
+        nn.init.constant_(self.head.bias, (scale.low + scale.high) / 2 / scale.unit)
+        self.calibration = Calibration()
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Mean squared error."""
+        return {"total": F.mse_loss(self.head(self.backbone(batch.images))[:, 0], batch.scores / self.scale.unit)}
+
+    def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
+        """Learn the width of intervals from the held-out images; the score itself is left as regressed."""
+        if held_out is not None:
+            value = self._values(held_out.pixels)
+            self.calibration = calibrate(held_out.rated.scores, value, np.ones_like(value), line=False)
+
+    def predict(self, pixels: Tensor) -> Predictions:
+        """Predicted scores with intervals of one width."""
+        value = np.clip(self._values(pixels), *self.scale)
+        half = self.calibration.half_width(np.ones_like(value))
+        low, high = np.clip(value - half, *self.scale), np.clip(value + half, *self.scale)
+        return Predictions(value, low, high, np.full_like(value, np.nan))
+
+    @torch.inference_mode()
+    def _values(self, pixels: Tensor) -> Floats:
+        self.eval()
+        parts = [self.head(self.backbone(part.to(self.device)))[:, 0] for part in pixels.split(128)]
+        return (torch.cat(parts).double() * self.scale.unit).cpu().numpy()

@@ -1,0 +1,109 @@
+"""OrderModel: an image becomes a Gaussian in the psychological space, and two of them are compared.
+
+Read top to bottom: the settings, the comparator, the model.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from uol.backbones import Backbone
+from uol.gaussians import Gaussians
+
+
+class ModelConfig(BaseModel):
+    """What a model is made of; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    backbone: str = Field("vgg16", description="a timm model")
+    resize: int = Field(256, gt=0, description="images are resized to this square first")
+    crop: int = Field(224, gt=0, description="then this central square is kept")
+    dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
+    hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
+    uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
+    initial_log_variance: float = Field(-2.0, description="small spreads at the start let the means learn first")
+
+
+class Comparator(nn.Module):
+    """Judges two points of the space: three layers 2D → H → H → 3, logits in the order of `Order` (equation 2).
+
+    The first layer is linear in both points, so it splits into two halves, W·[a, b] = W_a·a + W_b·b. Each half is
+    computed once per image; comparing every image with every reference then only adds halves by broadcasting.
+    """
+
+    def __init__(self, dimensions: int, hidden: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(2 * dimensions, hidden)
+        self.second = nn.Linear(hidden, hidden)
+        self.third = nn.Linear(hidden, 3)
+
+    def left(self, points: Tensor) -> Tensor:
+        """The half of the first layer for the first image of a pair, with the bias: (..., D) → (..., H)."""
+        weight = self.first.weight[:, : points.shape[-1]]
+        return nn.functional.linear(points, weight, self.first.bias)
+
+    def right(self, points: Tensor) -> Tensor:
+        """The half of the first layer for the second image of a pair: (..., D) → (..., H)."""
+        return nn.functional.linear(points, self.first.weight[:, points.shape[-1] :])
+
+    def judge(self, left: Tensor, right: Tensor) -> Tensor:
+        """Logits from two halves that broadcast against each other: (..., H) → (..., 3)."""
+        hidden = nn.functional.relu(left + right)
+        hidden = nn.functional.relu(self.second(hidden))
+        logits: Tensor = self.third(hidden)
+        return logits
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """Logits for points that broadcast against each other: (..., D) × (..., D) → (..., 3)."""
+        return self.judge(self.left(first), self.right(second))
+
+    def pairs(self, points: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """Logits for pairs of rows: points (T, M, D), row indices (P,) → (T, P, 3)."""
+        return self.judge(self.left(points)[:, first], self.right(points)[:, second])
+
+    def against(self, points: Tensor, left: Tensor, right: Tensor, both_directions: bool = False) -> Tensor:
+        """Logits of each image against each reference, averaged over T samples: (T, N, D) → (N, R, 3).
+
+        `left` and `right` (T, R, H) are the references' halves. With `both_directions` the reference is also judged
+        against the image, and the mirrored answer averaged in. One image at a time: its R·T hidden rows stay in the
+        processor's cache, where N·R·T of them would not.
+        """
+        own_left, own_right = self.left(points), self.right(points)
+        logits = points.new_empty((points.shape[1], left.shape[1], 3))
+        for n in range(points.shape[1]):
+            logits[n] = self._averaged(own_left[:, n, None], right)
+            if both_directions:
+                logits[n] += self._averaged(left, own_right[:, n, None]).flip(-1)
+        return logits / 2 if both_directions else logits
+
+    def _averaged(self, left: Tensor, right: Tensor) -> Tensor:
+        # The third layer is linear, so it may follow the average over samples.
+        hidden = (left + right).relu_()
+        hidden = self.second(hidden).relu_()
+        logits: Tensor = self.third(hidden.mean(0) if len(hidden) > 1 else hidden[0])
+        return logits
+
+
+class OrderModel(nn.Module):
+    """Backbone, Gaussian head and comparator."""
+
+    def __init__(self, config: ModelConfig, pretrained: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.backbone = Backbone(config.backbone, config.crop, pretrained)
+        self.mean = nn.Linear(self.backbone.width, config.dimensions)
+        self.log_variance = nn.Linear(self.backbone.width, config.dimensions) if config.uncertain else None
+        self.comparator = Comparator(config.dimensions, config.hidden)
+        if self.log_variance is not None:
+            nn.init.zeros_(self.log_variance.weight)
+            nn.init.constant_(self.log_variance.bias, config.initial_log_variance)
+
+    def forward(self, images: Tensor) -> Gaussians:
+        """Images (N, 3, H, W), uint8 or 0–1, to N Gaussians; points have log-variance −∞."""
+        features = self.backbone(images)
+        mean = self.mean(features)
+        if self.log_variance is None:
+            return Gaussians(mean, mean.new_full(mean.shape, float("-inf")))
+        return Gaussians(mean, self.log_variance(features))

@@ -1,0 +1,149 @@
+"""A model on disk: config.json, model.safetensors, references.safetensors and README.md (the model card)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+import uol
+from uol.bradley_terry import BradleyTerry
+from uol.calibration import Calibration
+from uol.errors import CallError, UolError
+from uol.files import replacing_folder, write_json, write_text
+from uol.gaussians import Gaussians
+from uol.model import ModelConfig, OrderModel
+from uol.references import ReferenceSet
+from uol.scorer import PanelConfig, Scorer, ScoringConfig
+
+FORMAT = 1
+CONFIG, MODEL, REFERENCES, CARD = "config.json", "model.safetensors", "references.safetensors", "README.md"
+
+
+class FolderConfig(BaseModel):
+    """The contents of config.json."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    uol: str
+    model: ModelConfig
+    panel: PanelConfig
+    bradley_terry: BradleyTerry
+    scoring: ScoringConfig
+    calibration: Calibration
+
+
+def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
+    """Write a model folder in one step: it is there whole, or not at all."""
+    config = FolderConfig(
+        format=FORMAT,
+        uol=uol.__version__,
+        model=scorer.model.config,
+        panel=scorer.panel,
+        bradley_terry=scorer.bradley_terry,
+        scoring=scorer.scoring,
+        calibration=scorer.calibration,
+    )
+    references = {
+        "mean": scorer.references.gaussians.mean,
+        "log_variance": scorer.references.gaussians.log_variance,
+        "score": torch.from_numpy(scorer.references.scores),
+    }
+    with replacing_folder(folder) as temporary:
+        write_json(temporary / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
+        _write_tensors(temporary / MODEL, scorer.model.state_dict())
+        _write_tensors(temporary / REFERENCES, references)
+        write_text(temporary / CARD, model_card(scorer))
+
+
+def load_scorer(name: str | os.PathLike[str]) -> Scorer:
+    """Read a model folder; what is missing or damaged in it is named."""
+    folder = Path(name)
+    if not folder.is_dir():
+        raise CallError(f"{name}: no such model folder")
+    for file in (CONFIG, MODEL, REFERENCES):
+        if not (folder / file).is_file():
+            raise UolError(f"{folder}: not a whole model folder: {file} is missing")
+    try:
+        config = FolderConfig.model_validate_json((folder / CONFIG).read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UolError(f"{folder / CONFIG}: damaged or of another version ({first_problem(error)})") from error
+    if config.format > FORMAT:
+        raise UolError(f"{folder}: written by a newer uol (format {config.format}); upgrade uol to read it")
+    model = OrderModel(config.model)
+    try:
+        model.load_state_dict(_read_tensors(folder / MODEL))
+    except RuntimeError as error:
+        raise UolError(f"{folder / MODEL}: does not fit the model in {CONFIG} ({str(error).splitlines()[-1].strip()})") from error
+    return Scorer(
+        model,
+        _read_references(folder / REFERENCES, config.model.dimensions),
+        config.panel,
+        config.bradley_terry,
+        config.calibration,
+        config.scoring,
+    )
+
+
+def model_card(scorer: Scorer) -> str:
+    """The README.md of a model folder."""
+    calibration, panel, model = scorer.calibration, scorer.panel, scorer.model.config
+    made = f"calibrated on {calibration.images} held-out images" if calibration.images else "not calibrated"
+    return f"""# A model of uncertainty-oriented order learning
+
+It says what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of {panel.low:g} to
+{panel.high:g}, an interval for that mean at the {calibration.level:.0%} level ({made}), and how widely single raters
+would differ. It measures nothing about a person, must not be used to judge or identify anyone, and repeats the tastes
+and gaps of the panel it learnt from.
+
+| | |
+|---|---|
+| backbone | {model.backbone}, {model.crop} px |
+| space | {model.dimensions} dimensions, {"Gaussians" if model.uncertain else "points"} |
+| references | {len(scorer.references)}, scores {scorer.references.scores.min():.2f} to {scorer.references.scores.max():.2f} |
+| Bradley-Terry | k = {scorer.bradley_terry.k:.2f}, δ = {scorer.bradley_terry.delta:.2f} |
+
+```python
+from uol import Scorer
+Scorer.from_pretrained("this folder").score(["photo.jpg"])
+```
+"""
+
+
+def first_problem(error: Exception) -> str:
+    """The first line of what a settings check found, with the place where it stands."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return f"{place}: {first['msg']}" if place else str(first["msg"])
+    return str(error).splitlines()[0]
+
+
+def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
+    save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, path)
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UolError(f"{path}: damaged; copy the model folder again ({error})") from error
+
+
+def _read_references(path: Path, dimensions: int) -> ReferenceSet:
+    tensors = _read_tensors(path)
+    missing = {"mean", "log_variance", "score"} - set(tensors)
+    if missing:
+        raise UolError(f"{path}: damaged: {', '.join(sorted(missing))} missing")
+    mean, log_variance, scores = (tensors[key].float() for key in ("mean", "log_variance", "score"))
+    shape = (len(scores), dimensions)
+    if tuple(mean.shape) != shape or tuple(log_variance.shape) != shape or not torch.isfinite(scores).all():
+        raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
+    return ReferenceSet(Gaussians(mean, log_variance), tensors["score"].numpy().astype(np.float64))

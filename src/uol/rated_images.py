@@ -1,0 +1,121 @@
+"""Images with what a panel of raters said of them: the one form that every data set takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from uol.errors import UolError
+from uol.images import ImageLike
+from uol.ratings import Ratings
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+
+class Scale(NamedTuple):
+    """The lowest and highest rating that a panel could give."""
+
+    low: float
+    high: float
+
+    @property
+    def unit(self) -> float:
+        """A quarter of the range: 1 on the scale of 1 to 5, on which thresholds and bin widths are stated."""
+        return (self.high - self.low) / 4
+
+    def rescale(self, values: npt.ArrayLike, to: Scale) -> Floats:
+        """Map values linearly from this scale to another, as the paper does before comparing data sets."""
+        factor = (to.high - to.low) / (self.high - self.low)
+        return to.low + (np.asarray(values, np.float64) - self.low) * factor
+
+
+class Split(NamedTuple):
+    """Which images train and which test."""
+
+    train: Indices
+    test: Indices
+
+
+@dataclass(frozen=True)
+class RatedImages:
+    """n images with the panel's mean score, the variance of its ratings, and what else is known.
+
+    `variances` is NaN and `counts` 0 where unknown; `histograms` (n, levels) counts the ratings at each `level`;
+    `groups` has one row per image (gender, ethnicity, …); `splits` names the data set's own divisions; `notes` say
+    what the loader had to skip or repair. A set that nobody rated has NaN for every score: `rated` is then False.
+    """
+
+    name: str
+    images: Sequence[ImageLike]
+    names: Sequence[str]
+    scores: Floats
+    scale: Scale
+    variances: Floats = field(default_factory=lambda: np.empty(0))
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    histograms: Floats | None = None
+    levels: Floats | None = None
+    groups: pd.DataFrame = field(default_factory=pd.DataFrame)
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    ratings: Ratings | None = None
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.images)
+        if n == 0:
+            raise UolError(f"{self.name}: no rated images")
+        if self.variances.size == 0:
+            object.__setattr__(self, "variances", np.full(n, np.nan))
+        if self.counts.size == 0:
+            object.__setattr__(self, "counts", np.zeros(n, np.int64))
+        lengths = {"names": self.names, "scores": self.scores, "variances": self.variances, "counts": self.counts}
+        for what, values in lengths.items():
+            if len(values) != n:
+                raise UolError(f"{self.name}: {n} images but {len(values)} {what}")
+        bad = np.flatnonzero(~np.isfinite(self.scores))
+        if bad.size and self.rated:
+            raise UolError(
+                f"{self.name}: {bad.size} of {n} images have no score (first: {self.names[bad[0]]}); "
+                "give every image at least one rating or leave it out"
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def rated(self) -> bool:
+        """Whether any panel rated these images."""
+        return not bool(np.isnan(self.scores).all())
+
+    def subset(self, indices: npt.ArrayLike) -> RatedImages:
+        """The images at `indices`, in that order, without the splits (they number the whole set)."""
+        chosen = np.asarray(indices, np.intp)
+        return replace(
+            self,
+            images=self.images[chosen] if isinstance(self.images, np.ndarray) else [self.images[i] for i in chosen],
+            names=[self.names[i] for i in chosen],
+            scores=self.scores[chosen],
+            variances=self.variances[chosen],
+            counts=self.counts[chosen],
+            histograms=None if self.histograms is None else self.histograms[chosen],
+            groups=self.groups.iloc[chosen].reset_index(drop=True) if len(self.groups) else self.groups,
+            splits={},
+            ratings=None if self.ratings is None else self.ratings.subset(chosen),
+        )
+
+    def rescaled(self, scale: Scale) -> RatedImages:
+        """The same images with scores, variances and levels mapped linearly to another scale."""
+        factor = (scale.high - scale.low) / (self.scale.high - self.scale.low)
+        return replace(
+            self,
+            scale=scale,
+            scores=self.scale.rescale(self.scores, scale),
+            variances=self.variances * factor**2,
+            levels=None if self.levels is None else self.scale.rescale(self.levels, scale),
+            ratings=None if self.ratings is None else self.ratings.mapped(lambda r: self.scale.rescale(r, scale)),
+        )

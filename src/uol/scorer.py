@@ -1,0 +1,318 @@
+"""Scorer: load once, ask often. Images to scores on a panel's scale, comparisons, rankings, and other panels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from uol import bradley_terry
+from uol.bradley_terry import BradleyTerry
+from uol.calibration import Calibration, calibrate
+from uol.errors import CallError, UolError
+from uol.gaussians import Gaussians, dispersion_degree
+from uol.images import ImageLike, pack_images
+from uol.model import ModelConfig, OrderModel
+from uol.order import Order
+from uol.rated_images import RatedImages, Scale
+from uol.references import ReferenceSet, choose_references
+
+FEWEST_ANCHORS = 10
+FEW_ANCHORS = 30
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the panel would say of one image: its mean score, an interval for it, and how widely raters would differ.
+
+    `low` and `high` hold the panel's mean with the calibrated level (95 %); `dispersion` is the expected standard
+    deviation of single ratings; `standard_error` is the likelihood's own, before calibration.
+    """
+
+    value: float
+    low: float
+    high: float
+    dispersion: float
+    standard_error: float
+
+
+class Comparison(NamedTuple):
+    """How the first of two images stands to the second; the three probabilities sum to 1."""
+
+    less: float
+    similar: float
+    greater: float
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One place in a ranking: images whose interval overlaps that of the best of their rank share the rank."""
+
+    rank: int
+    index: int
+    image: ImageLike
+    score: Score
+    tied: bool
+
+
+class ScoringConfig(BaseModel):
+    """How comparisons are made and read; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
+    both_directions: bool = Field(True, description="average each comparison with its mirror image")
+    outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
+
+
+class PanelConfig(BaseModel):
+    """Whose scale the scores are on; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    low: float
+    high: float
+
+    @property
+    def scale(self) -> Scale:
+        """The panel's scale."""
+        return Scale(self.low, self.high)
+
+
+class Scorer:
+    """A model with its references, asked for scores, comparisons and rankings.
+
+    The references are embedded once, and their half of the comparator is computed at load.
+    """
+
+    def __init__(
+        self,
+        model: OrderModel,
+        references: ReferenceSet,
+        panel: PanelConfig,
+        bradley_terry_model: BradleyTerry,
+        calibration: Calibration | None = None,
+        scoring: ScoringConfig | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.references = references
+        self.panel = panel
+        self.bradley_terry = bradley_terry_model
+        self.calibration = calibration or Calibration()
+        self.scoring = scoring or ScoringConfig()
+        self._left, self._right = self._halves(references.gaussians)
+
+    # ---------------------------------------------------------------- asking
+
+    def score(self, images: Sequence[ImageLike] | ImageLike, batch_size: int = 32) -> list[Score]:
+        """Score images given as paths, PIL images or uint8 arrays."""
+        gaussians = self.embed(images, batch_size)
+        return self.score_embedded(gaussians)
+
+    def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
+        """The probabilities that the panel would put the first image below, level with, or above the second."""
+        gaussians = self.embed([first, second])
+        less, similar, greater = self.outcomes(gaussians[:1], gaussians[1:])[0, 0].tolist()
+        return Comparison(less, similar, greater)
+
+    def rank(self, images: Sequence[ImageLike], batch_size: int = 32) -> list[Ranked]:
+        """Images from best to worst; a rank is shared while intervals overlap that of the rank's best."""
+        images = _as_sequence(images)
+        scores = self.score(images, batch_size)
+        order = sorted(range(len(scores)), key=lambda i: -scores[i].value)
+        ranks = rank_with_ties([scores[i] for i in order])
+        return [
+            Ranked(rank, i, images[i], scores[i], tied=ranks.count(rank) > 1)
+            for rank, i in zip(ranks, order, strict=True)
+        ]
+
+    def embed(self, images: Sequence[ImageLike] | ImageLike, batch_size: int = 32) -> Gaussians:
+        """The Gaussians of images."""
+        images = _as_sequence(images)
+        config = self.model.config
+        parts = []
+        for start in range(0, len(images), batch_size):
+            pixels = pack_images(images[start : start + batch_size], config.resize, config.crop)
+            parts.append(self.embed_pixels(torch.from_numpy(pixels)))
+        return Gaussians(torch.cat([part.mean for part in parts]), torch.cat([part.log_variance for part in parts]))
+
+    @torch.inference_mode()
+    def embed_pixels(self, pixels: Tensor) -> Gaussians:
+        """The Gaussians of images already framed: uint8 (N, 3, crop, crop)."""
+        return self.model(pixels.to(self._device))
+
+    @torch.inference_mode()
+    def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> npt.NDArray[np.float64]:
+        """Probabilities of less, similar and greater for each image against each reference: (N, R, 3)."""
+        left, right = (self._left, self._right) if references is None else self._halves(references)
+        points = self._points(gaussians, side="image")
+        logits = self.model.comparator.against(points, left, right, self.scoring.both_directions)
+        return logits.double().softmax(-1).cpu().numpy()
+
+    def leave_one_out(self) -> list[Score]:
+        """Scores of the references, each compared with all others: how good the scale is where nothing else is rated."""
+        return self.score_embedded(self.references.gaussians, leave_one_out=True)
+
+    def score_embedded(self, gaussians: Gaussians, leave_one_out: bool = False) -> list[Score]:
+        """Scores of images already embedded."""
+        raw = self.raw_estimates(gaussians, leave_one_out)
+        bounds = (self.panel.low, self.panel.high)
+        value = self.calibration.value(raw.value, bounds)
+        half = self.calibration.half_width(raw.standard_error)
+        low, high = np.clip(value - half, *bounds), np.clip(value + half, *bounds)
+        dispersion = self.calibration.dispersion(self.degrees(gaussians))
+        columns = zip(value, low, high, dispersion, raw.standard_error, strict=True)
+        return [Score(*map(float, row)) for row in columns]
+
+    def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
+        """Bradley-Terry scores before calibration; `leave_one_out` where the images are the references themselves."""
+        outcomes = self.outcomes(gaussians)
+        weights = 1 - np.eye(len(outcomes)) if leave_one_out else None
+        return bradley_terry.estimate(
+            read_outcomes(outcomes, self.scoring.outcomes),
+            self.references.scores,
+            self.bradley_terry,
+            (self.panel.low, self.panel.high),
+            weights,
+        )
+
+    @staticmethod
+    def degrees(gaussians: Gaussians) -> npt.NDArray[np.float64]:
+        """Predicted degrees of dispersion, uncalibrated: (N,)."""
+        return dispersion_degree(gaussians.log_variance.double()).cpu().numpy()
+
+    # ---------------------------------------------------------------- making
+
+    @classmethod
+    def build(
+        cls,
+        model: OrderModel,
+        rated: RatedImages,
+        gaussians: Gaussians,
+        scoring: ScoringConfig | None = None,
+        bin_width: float = 0.1,
+        per_bin: int = 10,
+        seed: int = 0,
+    ) -> Self:
+        """A scorer on the scale of a panel's rated images, whose Gaussians are given; not yet calibrated.
+
+        References are chosen by bins of the score (`bin_width` as on a scale of 1 to 5); k and δ are fitted on the
+        comparisons among them; dispersion is fitted to the panel's rating variances.
+        """
+        panel = PanelConfig(name=rated.name, low=rated.scale.low, high=rated.scale.high)
+        chosen = choose_references(rated.scores, bin_width * rated.scale.unit, per_bin, seed)
+        scores = rated.scores[chosen]
+        if len(np.unique(scores)) < 2:
+            raise UolError(f"{rated.name}: the references need at least two different scores")
+        references = ReferenceSet(gaussians[torch.from_numpy(chosen)], scores)
+        scorer = cls(model, references, panel, BradleyTerry(1.0, 1.0), scoring=scoring)
+        outcomes = read_outcomes(scorer.outcomes(references.gaussians), scorer.scoring.outcomes)
+        first, second = np.nonzero(~np.eye(len(chosen), dtype=bool))
+        scorer.bradley_terry = bradley_terry.fit(outcomes[first, second], scores[first], scores[second])
+        scorer.calibration = Calibration().with_dispersion(cls.degrees(gaussians), rated.variances)
+        return scorer
+
+    def calibrate(self, rated: RatedImages, gaussians: Gaussians) -> None:
+        """Learn intervals and dispersion from rated images that had no part in training or in the references."""
+        raw = self.raw_estimates(gaussians)
+        calibration = calibrate(rated.scores, raw.value, raw.standard_error)
+        self.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
+
+    def anchor(self, rated: RatedImages) -> Scorer:
+        """The same model on another panel's scale: its rated images become the references; nothing is trained.
+
+        Intervals are calibrated on the anchors themselves, each scored with itself left out.
+        """
+        if len(rated) < FEWEST_ANCHORS:
+            raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring needs at least {FEWEST_ANCHORS}")
+        gaussians = self.embed(rated.images)
+        scorer = Scorer.build(self.model, rated, gaussians, self.scoring, per_bin=len(rated))
+        raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
+        calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error)
+        scorer.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
+        return scorer
+
+    # ---------------------------------------------------------------- keeping
+
+    @classmethod
+    def from_pretrained(cls, name: str | os.PathLike[str]) -> Scorer:
+        """Load a model folder."""
+        from uol.model_folder import load_scorer
+
+        return load_scorer(name)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write a model folder: config.json, model.safetensors, references.safetensors, README.md."""
+        from uol.model_folder import save_scorer
+
+        save_scorer(self, folder)
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the model and its references to a device."""
+        self.model.to(device)
+        self._left, self._right = self._halves(self.references.gaussians)
+        return self
+
+    @property
+    def config(self) -> ModelConfig:
+        """What the model is made of."""
+        return self.model.config
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.comparator.first.weight.device
+
+    @torch.inference_mode()
+    def _halves(self, references: Gaussians) -> tuple[Tensor, Tensor]:
+        points = self._points(references, side="reference")
+        return self.model.comparator.left(points), self.model.comparator.right(points)
+
+    def _points(self, gaussians: Gaussians, side: Literal["image", "reference"]) -> Tensor:
+        """T points per Gaussian (T, N, D), or its mean (1, N, D).
+
+        Each reference has its own fixed draw of noise; all images share another one, so that an image's score depends
+        neither on the images beside it nor on the moment.
+        """
+        mean, deviation = gaussians.mean.to(self._device), gaussians.deviation.to(self._device)
+        if self.scoring.samples == 0:
+            return mean[None]
+        generator = torch.Generator().manual_seed(0 if side == "image" else 1)
+        rows = 1 if side == "image" else len(mean)
+        noise = torch.randn((self.scoring.samples, rows, mean.shape[-1]), generator=generator)
+        return mean + deviation * noise.to(mean)
+
+
+def rank_with_ties(scores: Sequence[Score]) -> list[int]:
+    """Competition ranks (1, 1, 3, …) of scores sorted from best to worst, tied while intervals overlap the leader's."""
+    ranks: list[int] = []
+    leader = 0
+    for place, score in enumerate(scores):
+        if score.high < scores[leader].low:
+            leader = place
+        ranks.append(leader + 1)
+    return ranks
+
+
+def read_outcomes(
+    probabilities: npt.NDArray[np.float64], kind: Literal["probabilities", "hard"]
+) -> npt.NDArray[np.float64] | npt.NDArray[np.intp]:
+    """Outcomes as Bradley-Terry is given them: the probabilities, or the likeliest `Order` of each comparison."""
+    assert probabilities.shape[-1] == len(Order)
+    return probabilities if kind == "probabilities" else probabilities.argmax(-1)
+
+
+def _as_sequence(images: Sequence[ImageLike] | ImageLike) -> Sequence[ImageLike]:
+    single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
+    if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
+        return [images]  # type: ignore[list-item]
+    if len(images) == 0:  # type: ignore[arg-type]
+        raise CallError("no images were given")
+    return images  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""Training: recipes, batches, the loop, checkpoints and runs."""

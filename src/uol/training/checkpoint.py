@@ -1,0 +1,52 @@
+"""Checkpoints: weights, optimiser state and epoch in one safetensors file, written in one step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from uol.errors import UolError
+from uol.files import replacing
+
+
+def save_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, recipe: str) -> None:
+    """Write the state after `epoch` finished epochs; a kill while writing leaves the checkpoint before it."""
+    tensors = {f"network.{key}": tensor for key, tensor in network.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": torch.as_tensor(value) for key, value in state.items()}
+    metadata = {"epoch": json.dumps(epoch), "recipe": recipe}
+    with replacing(path) as temporary:
+        save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, temporary, metadata)
+
+
+def read_metadata(path: Path) -> tuple[int, str]:
+    """Finished epochs and recipe of a checkpoint."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+        return int(metadata["epoch"]), metadata["recipe"]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise UolError(f"{path}: damaged checkpoint; delete it to train from the start ({error})") from error
+
+
+def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Restore weights and optimiser; returns the number of finished epochs."""
+    epoch, _ = read_metadata(path)
+    weights: dict[str, torch.Tensor] = {}
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    with safe_open(path, framework="pt") as file:
+        for key in file.keys():  # noqa: SIM118  (not a dict)
+            kind, rest = key.split(".", 1)
+            if kind == "network":
+                weights[rest] = file.get_tensor(key)
+            else:
+                index, name = rest.split(".", 1)
+                state.setdefault(int(index), {})[name] = file.get_tensor(key)
+    network.load_state_dict(weights)
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return epoch

@@ -1,0 +1,126 @@
+"""Recipes: every setting of a training run, checked on entry, as YAML.
+
+Thresholds and bin widths are stated as on a scale of 1 to 5 and stretched to the panel's own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from uol.errors import CallError
+from uol.model import ModelConfig
+from uol.scorer import ScoringConfig
+
+
+class Recipe(BaseModel):
+    """The settings of one training run; the defaults are the paper's, or stated where the paper is silent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: str = Field("uol", description="one of uol.methods.names()")
+    model: ModelConfig = ModelConfig()
+    init: str | None = Field(None, description="backbone weights: a safetensors file, 'timm' to download, or none")
+
+    threshold: float = Field(0.2, gt=0, description="θ: scores this near are similar")
+    pairs_per_image: int = Field(8, ge=1, description="N: most pairs an image of a batch is in; open in the paper")
+    samples: int = Field(8, ge=1, description="T in training; open in the paper, and the figure is stable in it")
+    margin: float = Field(1.0, ge=0, description="τ of the ordinal hinge; open in the paper")
+    alpha: float = Field(1e-4, ge=0, description="α: weight of the ordinal hinge")
+    beta: float = Field(1e-3, ge=0, description="β: weight of the dispersion divergence")
+    dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
+
+    optimizer: Literal["adam", "adamw"] = "adam"
+    learning_rate: float = Field(1e-4, gt=0)
+    final_learning_rate: float = Field(1e-6, ge=0, description="where the cosine ends")
+    warmup_steps: int = Field(0, ge=0)
+    weight_decay: float = Field(0.0, ge=0)
+    batch_size: int = Field(32, ge=2)
+    epochs: int = Field(100, ge=1)
+    flip: bool = Field(True, description="mirror images at random")
+
+    held_out: float = Field(0.1, ge=0, lt=0.9, description="share of the training images kept to calibrate intervals")
+    bin_width: float = Field(0.1, gt=0, description="of the score bins that references are chosen from")
+    references_per_bin: int = Field(10, ge=1)
+    scoring: ScoringConfig = ScoringConfig()
+
+    seed: int = Field(0, ge=0)
+    deterministic: bool = Field(False, description="only algorithms that repeat bit for bit, at some cost in speed")
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
+        """The recipe with settings replaced; dotted names reach inside: {"model.backbone": "resnet18"}."""
+        values = self.model_dump()
+        for name, value in changes.items():
+            *path, last = name.split(".")
+            place = values
+            for part in path:
+                if not isinstance(place.get(part), dict):
+                    raise CallError(_unknown(part, place))
+                place = place[part]
+            if last not in place:
+                raise CallError(_unknown(last, place))
+            place[last] = value
+        return check_recipe(values, "recipe")
+
+
+def load_recipe(name: str | os.PathLike[str], changes: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe that ships, by name, or a YAML file, by path; then `changes` on top."""
+    text = _find(name)
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CallError(f"{name}: not readable as YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(values, dict | None):
+        raise CallError(f"{name}: a recipe is a list of settings, one `name: value` per line")
+    recipe = check_recipe(values or {}, str(name))
+    return recipe.with_changes(changes) if changes else recipe
+
+
+def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
+    """Check settings; what is wrong is said in one line."""
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        *path, last = first["loc"]
+        if first["type"] == "extra_forbidden":
+            known = ModelConfig if path == ["model"] else ScoringConfig if path == ["scoring"] else Recipe
+            raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
+        place = ".".join(str(part) for part in first["loc"])
+        raise CallError(f"{source}: {place}: {first['msg'].lower()}, not {first['input']!r}") from error
+
+
+def shipped() -> list[str]:
+    """Names of the recipes that ship."""
+    folder = resources.files("uol.training") / "recipes"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe as YAML."""
+    return yaml.safe_dump(recipe.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def _find(name: str | os.PathLike[str]) -> str:
+    if str(name) in shipped():
+        return (resources.files("uol.training") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    path = Path(name)
+    if not path.is_file():
+        raise CallError(f"{name}: neither a recipe file nor one that ships ({', '.join(shipped())})")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CallError(f"{path}: not a text file") from error
+
+
+def _unknown(name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})")

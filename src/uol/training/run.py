@@ -1,0 +1,125 @@
+"""A run: hold images out, train, make the model ready; with a folder, everything is kept there and can be resumed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from uol import methods
+from uol.errors import CallError, UolError
+from uol.files import write_text
+from uol.methods.base import Method
+from uol.rated_images import Indices, RatedImages
+from uol.training.batches import PackedImages
+from uol.training.checkpoint import read_metadata
+from uol.training.loop import EpochReport, train
+from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
+
+RECIPE, CHECKPOINT, METRICS = "recipe.yaml", "checkpoint.safetensors", "metrics.csv"
+
+_FEWEST_IMAGES = 10
+
+
+def run(
+    rated: RatedImages,
+    recipe: Recipe,
+    folder: str | os.PathLike[str] | None = None,
+    report: Callable[[EpochReport], None] | None = None,
+    accelerator: str = "auto",
+) -> Method:
+    """Train the recipe's method on rated images and return it ready to predict.
+
+    `folder` keeps the recipe, the losses per epoch and a checkpoint; the same call on it resumes a run that stopped.
+    """
+    if not rated.rated:
+        raise UolError(f"{rated.name}: nobody rated these images; training needs ratings")
+    if len(rated) < _FEWEST_IMAGES:
+        raise UolError(f"{rated.name}: {len(rated)} rated images are too few to train on (at least {_FEWEST_IMAGES})")
+    if np.ptp(rated.scores) == 0:
+        raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
+    checkpoint = None
+    reports: list[EpochReport] = []
+    if folder is not None:
+        folder = Path(folder)
+        _claim(folder, recipe)
+        checkpoint = folder / CHECKPOINT
+        reports = _finished(folder)
+
+    def note(epoch: EpochReport) -> None:
+        reports.append(epoch)
+        if folder is not None:
+            write_text(Path(folder) / METRICS, _as_csv(reports))
+        if report is not None:
+            report(epoch)
+
+    packed = PackedImages.pack(rated, recipe)
+    training, held_out = hold_out(packed, recipe)
+    torch.manual_seed(recipe.seed)
+    method = methods.find(recipe.method)(recipe, rated.scale)
+    train(method, training, recipe, checkpoint, note, accelerator)
+    method.finish(training, held_out)
+    return method
+
+
+def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, PackedImages | None]:
+    """Divide images at random into those that train and those that calibrate (none where the share is too small)."""
+    shuffled: Indices = np.random.default_rng([recipe.seed, 0xCA11]).permutation(len(packed))
+    kept = round(len(packed) * recipe.held_out)
+    if kept < 2:
+        return packed, None
+    return packed.subset(np.sort(shuffled[kept:])), packed.subset(np.sort(shuffled[:kept]))
+
+
+def _claim(folder: Path, recipe: Recipe) -> None:
+    """Note the recipe in the run folder, or make sure that the run there has the same one."""
+    if not (folder / CHECKPOINT).exists():
+        write_text(folder / RECIPE, dump_recipe(recipe))
+        return
+    import yaml
+
+    _, settings = read_metadata(folder / CHECKPOINT)
+    before = check_recipe(yaml.safe_load(settings), str(folder / CHECKPOINT)).model_dump()
+    now = recipe.model_dump()
+    changed = [name for name in now if now[name] != before[name]]
+    if changed:
+        name = changed[0]
+        raise CallError(
+            f"{folder} holds a run with other settings ({name}: {before[name]}, now {now[name]}); choose another folder"
+        )
+
+
+def _finished(folder: Path) -> list[EpochReport]:
+    """Reports of the epochs before a resumed run's checkpoint."""
+    if not (folder / CHECKPOINT).exists() or not (folder / METRICS).exists():
+        return []
+    done, _ = read_metadata(folder / CHECKPOINT)
+    rows = csv.DictReader(io.StringIO((folder / METRICS).read_text(encoding="utf-8")))
+    fixed = ("epoch", "learning_rate", "seconds")
+    epochs = load_recipe(folder / RECIPE).epochs
+    return [
+        EpochReport(
+            int(row["epoch"]),
+            epochs,
+            {name: float(value) for name, value in row.items() if name not in fixed},
+            float(row["learning_rate"]),
+            float(row["seconds"]),
+        )
+        for row in rows
+        if int(row["epoch"]) <= done
+    ]
+
+
+def _as_csv(reports: list[EpochReport]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["epoch", *reports[0].losses, "learning_rate", "seconds"])
+    for report in reports:
+        losses = [f"{value:.6g}" for value in report.losses.values()]
+        writer.writerow([report.epoch, *losses, f"{report.learning_rate:.6g}", f"{report.seconds:.3f}"])
+    return text.getvalue()

@@ -1,0 +1,61 @@
+"""Backbones by name, with weights from a file."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from uol.backbones import Backbone
+from uol.errors import CallError, UolError
+
+
+def test_vgg16_is_its_convolutions():
+    backbone = Backbone("vgg16")
+    assert backbone.width == 512
+    assert set(backbone.state_dict()) == {f"net.features.{n}.{part}" for n in VGG16 for part in ("weight", "bias")}
+    images = torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8)
+    assert backbone(images).shape == (1, 512)
+    assert backbone.feature_maps(images).shape == (1, 512, 2, 2)
+
+
+VGG16 = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
+
+
+@pytest.mark.parametrize("name", ["test_resnet", "test_efficientnet", "test_vit"])
+def test_any_timm_model(name):
+    backbone = Backbone(name, image_size=64).eval()
+    images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    features = backbone(images)
+    assert features.shape == (2, backbone.width)
+    assert torch.allclose(features, backbone(images.float() / 255), atol=1e-5)
+
+
+def test_an_unknown_name_gets_a_suggestion():
+    with pytest.raises(CallError, match="did you mean 'vgg16'"):
+        Backbone("vgg-16")
+
+
+def test_weights_from_a_file(tmp_path):
+    source, target = Backbone("test_resnet"), Backbone("test_resnet")
+    weights = {key: tensor.contiguous() for key, tensor in source.net.state_dict().items()}
+    save_file(weights | {"head.fc.weight": torch.zeros(10, 96)}, tmp_path / "weights.safetensors")
+    target.load_weights(tmp_path / "weights.safetensors")
+    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters(), strict=True))
+
+
+def test_wrong_weights_are_named(tmp_path):
+    backbone = Backbone("test_resnet")
+    with pytest.raises(CallError, match="no such file"):
+        backbone.load_weights(tmp_path / "nowhere")
+    (tmp_path / "text").write_text("not weights")
+    with pytest.raises(UolError, match="not a readable safetensors"):
+        backbone.load_weights(tmp_path / "text")
+    save_file({"a": torch.zeros(1)}, tmp_path / "other")
+    with pytest.raises(UolError, match="not weights of test_resnet: .* missing"):
+        backbone.load_weights(tmp_path / "other")
+    key, tensor = next(iter(backbone.net.state_dict().items()))
+    weights = {k: v.contiguous() for k, v in backbone.net.state_dict().items()}
+    save_file(weights | {key: torch.zeros(*tensor.shape[:-1], 9)}, tmp_path / "shape")
+    with pytest.raises(UolError, match="has shape"):
+        backbone.load_weights(tmp_path / "shape")
