@@ -100,7 +100,7 @@ def discs(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BOX))
 
     monkeypatch.setattr(face_detector, "opencv", lambda: SimpleNamespace(resize=resize, INTER_AREA=3, INTER_LINEAR=1))
-    monkeypatch.setattr(face_detector, "_detector", lambda smallest: DiscDetector())
+    monkeypatch.setattr(face_detector, "_detector", lambda attempt: DiscDetector())
 
 
 # Geometry
@@ -249,8 +249,10 @@ def test_outside_does_not_depend_on_tilt_or_scale(angle, side, shift):
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
 @pytest.mark.parametrize("padding", [0.0, 0.25, 0.5])
 @pytest.mark.parametrize("size", [(300, 200), (900, 1300)])
-def test_every_attempt_answers_in_pixels_of_the_photograph(discs, monkeypatch, turns, padding, size):
-    monkeypatch.setattr(face_detector, "ATTEMPTS", (Attempt(640, 40, padding, turns),))
+@pytest.mark.usefixtures("discs")
+def test_every_attempt_answers_in_pixels_of_the_photograph(monkeypatch, turns, padding, size):
+    monkeypatch.setattr(face_detector, "UPRIGHT", Attempt(640, 40, padding, turns))
+    monkeypatch.setattr(face_detector, "TURNED", ())
     points = transform(matrix_of(0.2, 0.6 * min(size), 50, 10), TEMPLATE)
     pixels = np.asarray(drawn(points, *size, radius=0.02 * min(size)))
     ((box, found, confidence),) = detect(pixels)
@@ -261,12 +263,33 @@ def test_every_attempt_answers_in_pixels_of_the_photograph(discs, monkeypatch, t
     assert confidence == 0.9
 
 
-def test_attempts_are_made_in_turn_and_unsure_ones_refused(discs, monkeypatch):
-    pixels = np.asarray(drawn(transform(matrix_of(0, 150, 20, 20), TEMPLATE), 200, 200, 4))
-    monkeypatch.setattr(face_detector, "ATTEMPTS", (Attempt(64, 40, confidence=0.95), Attempt(64, 40)))
-    assert len(detect(pixels)) == 1
-    monkeypatch.setattr(face_detector, "ATTEMPTS", (Attempt(64, 40, confidence=0.95),))
-    assert detect(pixels) == []
+@pytest.mark.parametrize(
+    ("upright_sure", "turned_sure", "retried", "taken"),
+    [
+        (0.995, 0.999, 0.9, (0, 0.0)),  # a certain face upright: nothing else is looked at
+        (0.80, 0.995, 0.9, (2, 0.0)),  # a doubtful one upright, a certain one upside down
+        (0.95, 0.996, 0.9, (0, 0.0)),  # certain, but not by much against the one upright
+        (0.50, 0.98, 0.9, (0, 0.0)),  # neither certain: upright is likelier
+        (0.0, 0.98, 0.9, (0, 0.5)),  # turned and doubtful: rather a retry upright
+        (0.0, 0.0, 0.0, None),
+    ],
+)
+def test_which_orientation_is_taken(monkeypatch, upright_sure, turned_sure, retried, taken):
+    def look(pixels: np.ndarray, attempt: Attempt) -> list[Any]:
+        sure = (
+            retried
+            if attempt.padding
+            else turned_sure
+            if attempt.turns == 2
+            else 0.0
+            if attempt.turns
+            else upright_sure
+        )
+        return [((attempt.turns, attempt.padding, 1.0, 1.0), TEMPLATE, sure)] if sure else []
+
+    monkeypatch.setattr(face_detector, "_look", look)
+    found = detect(np.zeros((9, 9, 3), np.uint8))
+    assert (found[0][0][:2] if found else None) == taken
 
 
 @given(st.integers(0, 3))
@@ -370,11 +393,11 @@ def test_second_look_corrects_wrong_points(monkeypatch):
     photo = drawn(true, 260, 260, 8)
     looks = []
 
-    def detector(pixels: np.ndarray, known: bool = False) -> list[Any]:
-        looks.append(known)
+    def detector(pixels: np.ndarray, aligned: bool = False) -> list[Any]:
+        looks.append(aligned)
         points = centroids(pixels)
         assert points is not None
-        return [((30.0, 30.0, 150.0, 150.0), points if known else points + np.array([12, 0]), 1.0)]
+        return [((30.0, 30.0, 150.0, 150.0), points if aligned else points + np.array([12, 0]), 1.0)]
 
     monkeypatch.setattr(faces, "detect", detector)
     aligned = find_face(photo)
@@ -386,8 +409,8 @@ def test_second_look_corrects_wrong_points(monkeypatch):
 @pytest.mark.usefixtures("cv2")
 @pytest.mark.parametrize(("others", "said"), [(0, ()), (2, ("3 faces: largest taken",))])
 def test_several_faces_and_unconfirmed_eyes_are_reported(monkeypatch, others, said):
-    def detector(pixels: np.ndarray, known: bool = False) -> list[Any]:
-        if known:
+    def detector(pixels: np.ndarray, aligned: bool = False) -> list[Any]:
+        if aligned:
             return []
         found = [upright(200, 30, 30), *[upright(150, 10 * i) for i in range(others)], upright(20, 9, 9)]
         return [(face.box, face.points, face.confidence) for face in found]

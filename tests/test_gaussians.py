@@ -85,6 +85,6 @@ def test_degree_has_a_gradient_and_never_overflows(form):
 
 def test_rows_can_be_picked():
     gaussians = random_gaussians()
-    picked = gaussians[torch.tensor([3, 1])]
+    picked = gaussians.rows(torch.tensor([3, 1]))
     assert isinstance(picked, Gaussians)
     assert torch.equal(picked.mean, gaussians.mean[[3, 1]])

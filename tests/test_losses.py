@@ -44,12 +44,14 @@ def test_hinge_equals_the_loop():
     anchor, near, far = triplets.T
 
     def distance(i, j):
-        return float(wasserstein_distance(gaussians[[i]], gaussians[[j]])[0])
+        return float(wasserstein_distance(gaussians.rows([i]), gaussians.rows([j]))[0])
 
     by_hand = [max(0.0, distance(a, m) + 0.7 - distance(a, n)) for a, m, n in triplets.tolist()]
     assert float(ordinal_hinge(gaussians, anchor, near, far, 0.7)) == pytest.approx(sum(by_hand) / 4)
     weight = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
-    assert float(ordinal_hinge(gaussians, anchor, near, far, 0.7, weight)) == pytest.approx((by_hand[0] + by_hand[2]) / 2)
+    assert float(ordinal_hinge(gaussians, anchor, near, far, 0.7, weight)) == pytest.approx(
+        (by_hand[0] + by_hand[2]) / 2
+    )
     assert float(ordinal_hinge(gaussians, anchor, near, far, 0.7, 0 * weight)) == 0
 
 

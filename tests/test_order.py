@@ -28,11 +28,7 @@ def slow_pairs(y, theta, limit, draws):
             share = min(max(lacking, 0), 1) if similar and different else float(bool(similar))
             weights = [share / len(similar) if j in similar else (1 - share) / len(different) for j in candidates]
             mark = draws[i, step] * sum(weights)
-            total = 0.0
-            for j, weight in zip(candidates, weights, strict=True):
-                total += weight
-                if total > mark:
-                    break
+            j = candidates[next(place for place in range(len(weights)) if sum(weights[: place + 1]) > mark)]
             partners[i].append(j)
             partners[j].append(i)
             pairs.append((i, j))
@@ -67,8 +63,10 @@ def chosen(pairs, batch=()):
     ]
 
 
-scores = st.integers(1, 30).flatmap(lambda n: st.lists(st.integers(60, 300), min_size=n, max_size=n)).map(
-    lambda values: np.array(values) / 60
+scores = (
+    st.integers(1, 30)
+    .flatmap(lambda n: st.lists(st.integers(60, 300), min_size=n, max_size=n))
+    .map(lambda values: np.array(values) / 60)
 )  # means of 60 ratings: ties and differences of exactly θ are common
 
 

@@ -75,8 +75,8 @@ def test_latent_follows_its_formula_on_one_face() -> None:
     row = average | {"iris": "blue", "hair": "crop", "hair_colour": "red", "smile": 0.25}
     odd = row | {"nose_width": 2.0, "bend": 3.0, "lopsidedness": 4.0, "eye_size": 1.0, "smile": 0.63, "unevenness": 0.5}
     plain, changed = latent_attractiveness(pd.DataFrame([row, odd]))
-    expected = np.tanh(1) * (1.2 - 0.2 * 5) + 0.75 * np.tanh(0.8) - 0.4 * 5 - 0.2 * 4 / 6 - 1.6 * 0.5
-    sd = 0.911
+    expected = np.tanh(1) * (1.2 - 0.1 * 5) + 0.75 * np.tanh(0.8) - 0.1 * 5 - 0.1 * 4 / 6 - 1.6 * 0.5
+    sd = 0.928
     assert changed - plain == pytest.approx(expected / sd)
 
 

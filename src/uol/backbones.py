@@ -45,7 +45,7 @@ class Backbone(nn.Module):
                 raise
             reason = str(error).splitlines()[0][:160]
             raise UolError(
-                f"the pretrained weights of {name} could not be fetched ({reason}); give a local file of weights instead"
+                f"the pretrained weights of {name} could not be fetched ({reason}); give a local file of weights"
             ) from error
         if self.is_vgg:
             self.net.pre_logits = nn.Identity()
@@ -86,7 +86,9 @@ class Backbone(nn.Module):
         wanted = self.net.state_dict()
         missing = [key for key in wanted if key not in weights and not key.endswith("num_batches_tracked")]
         if missing:
-            raise UolError(f"{path}: not weights of {self.name}: {len(missing)} tensors are missing, such as {missing[0]}")
+            raise UolError(
+                f"{path}: not weights of {self.name}: {len(missing)} tensors are missing, such as {missing[0]}"
+            )
         for key, tensor in wanted.items():
             if key in weights and weights[key].shape != tensor.shape:
                 has, needs = list(weights[key].shape), list(tensor.shape)

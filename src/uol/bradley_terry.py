@@ -58,7 +58,7 @@ def log_likelihood(
     p = _outcome_probabilities(np.asarray(outcomes)[None])[0]
     x = model.k * (np.asarray(scores, np.float64)[:, None] - np.asarray(references, np.float64))
     u, v = x - model.delta, x + model.delta
-    return _log_likelihood_terms(u, v, p, model.delta).sum(-1)
+    return np.asarray(_log_likelihood_terms(u, v, p, model.delta).sum(-1))
 
 
 def estimate(
@@ -181,4 +181,4 @@ def _outcome_probabilities(outcomes: npt.NDArray[np.generic]) -> Floats:
 def _log_likelihood_terms(u: Floats, v: Floats, p: Floats, delta: float) -> Floats:
     less, similar, greater = p[..., 0], p[..., 1], p[..., 2]
     tie = log_expit(-u) + log_expit(v) + np.log(-np.expm1(-2 * delta))
-    return greater * log_expit(u) + similar * tie + less * log_expit(-v)
+    return np.asarray(greater * log_expit(u) + similar * tie + less * log_expit(-v))

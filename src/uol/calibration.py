@@ -23,7 +23,7 @@ from scipy.stats import norm, t
 
 Floats = npt.NDArray[np.float64]
 
-_ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
+ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
 _ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is its maximum or nearly so
 
 
@@ -63,7 +63,7 @@ class Calibration(BaseModel):
         if not known.any():
             return self
         x, y = np.log(x[known]), 0.5 * np.log(y[known])
-        slope = _slope(x, y) if known.sum() >= _ENOUGH_FOR_LINE else 0.0
+        slope = _slope(x, y) if known.sum() >= ENOUGH_FOR_LINE else 0.0
         return self.model_copy(
             update={"dispersion_intercept": float(y.mean() - slope * x.mean()), "dispersion_slope": slope}
         )
@@ -82,7 +82,7 @@ def calibrate(
     if n < 2:
         return Calibration(level=level)
     slope, intercept = 1.0, 0.0
-    if line and n >= _ENOUGH_FOR_LINE:
+    if line and n >= ENOUGH_FOR_LINE:
         slope = _slope(x, y)
         intercept = float(y.mean() - slope * x.mean())
     residual = y - (intercept + slope * x)

@@ -30,4 +30,4 @@ def estimate_by_consistency(
     fitting = np.eye(3)[order_of(candidates[:, None], r[None], threshold)]  # (G, R, 3): the outcome each score expects
     votes = votes_cast.reshape(len(votes_cast), -1) @ fitting.reshape(len(candidates), -1).T
     most = votes >= votes.max(1, keepdims=True) - TOLERANCE
-    return (most * candidates).sum(1) / most.sum(1)
+    return np.asarray((most * candidates).sum(1) / most.sum(1))

@@ -26,7 +26,7 @@ from uol.training.recipe import Recipe, load_recipe
 from uol.training.run import run
 
 METHODS = ("regression", "order-learning", "uol")
-TRAINING, TEST, ANCHORS = 2000, 1000, 100
+TRAINING, TEST, ANCHORS, SIZE = 3000, 1000, 100, 72
 TABLE_COLUMNS = {
     "method": "method", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "order_accuracy": "order", "coverage": "coverage",
     "other_pc": "other panel: PC", "other_mae": "MAE", "other_rmse": "RMSE", "seconds": "seconds",
@@ -45,8 +45,8 @@ def run_demo(
     began = time.perf_counter()
     folder = Path(folder)
     _make(folder)
-    own = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="a")
-    other = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="b")
+    own = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="a", size=SIZE)
+    other = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="b", size=SIZE)
     split = own.splits["default"]
     training, test, other_test = own.subset(split.train), own.subset(split.test), other.subset(split.test)
     rows: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ def run_demo(
 
         trained = run(training, recipe, report=note, accelerator="cpu")
         seconds = time.perf_counter() - start
-        pixels = PackedImages.pack(test, recipe).pixels
+        pixels = PackedImages.pack(test, recipe).centre
         predictions[name] = trained.predict(pixels)
         moved = evaluate(other_test.rescaled(own.scale), predictions[name], recipe.threshold)
         rows.append(_row(name, evaluate(test, predictions[name], recipe.threshold), moved, seconds))
@@ -104,16 +104,16 @@ def _write_report(
 ) -> None:
     best = predictions["uol"]
     scorer = trained.scorer
-    places = np.argsort(best.value)[np.linspace(3, len(test) - 4, 18).astype(int)]
+    places = np.argsort(best.value)[np.linspace(3, len(test) - 4, 16).astype(int)]
     one = int(np.argsort(best.value)[len(test) * 2 // 3])
-    outcomes = scorer.outcomes(trained.embed(PackedImages.pack(test.subset([one]), trained.recipe).pixels))[0]
+    outcomes = scorer.outcomes(trained.embed(PackedImages.pack(test.subset([one]), trained.recipe).centre))[0]
     sections = [
         Section(
             "Three methods, two panels",
-            "Each method learnt from one panel's ratings (1 to 5). The columns to the left test it on new faces and the "
-            "same panel; those to the right on the same new faces rated by another panel, of another standard (1 to 10, "
-            "mapped linearly to 1 to 5). The last row is UOL put on that panel's scale by a hundred of its rated faces, "
-            "without any training. Order is the share of pairs in the right ternary order.",
+            "Each method learnt from one panel's ratings (1 to 5). The columns to the left test it on new faces and "
+            "the same panel; those to the right on the same new faces rated by another panel, of another standard "
+            "(1 to 10, mapped linearly to 1 to 5). The last row is UOL put on that panel's scale by a hundred of its "
+            "rated faces, without any training. Order is the share of pairs in the right ternary order.",
             TABLE_COLUMNS,
             rows,
         ),
@@ -126,7 +126,8 @@ def _write_report(
         ),
         Section(
             "Where faces fall on the scale",
-            "New faces, drawn from numbers; nobody was photographed. The drawing game's rule says nothing about people.",
+            "New faces, drawn from numbers: nobody was photographed, and the rule of this drawing game says nothing "
+            "about people.",
             figures=[
                 figures.places_on_scale(
                     [np.asarray(test.images[i]) for i in places],
@@ -172,14 +173,18 @@ def _write_report(
     write_report(
         folder / "report.html",
         "Order learning on uncertain ratings",
-        f"{len(test)} new drawn faces, rated by simulated panels: what three methods predict, and how sure they may be.",
+        f"{len(test)} new drawn faces, rated by simulated panels: what three methods predict, and how sure they are.",
         sections,
     )
 
 
 def _row(method: str, own: Evaluation | None, other: Evaluation, seconds: float | None) -> dict[str, Any]:
     row: dict[str, Any] = {"method": method, **(own or {})}
-    return row | {f"other_{name}": value for name, value in other.items()} | {"seconds": seconds}
+    return (
+        row
+        | {f"other_{name}": value for name, value in other.items()}
+        | {"seconds": None if seconds is None else round(seconds)}
+    )
 
 
 def _make(folder: Path) -> None:

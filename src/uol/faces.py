@@ -228,7 +228,7 @@ def _settle(photo: Image.Image, face: Face) -> tuple[Face, float]:
     for _ in range(MAX_LOOKS):
         matrix = similarity(face.points, TEMPLATE * size, WEIGHTS)
         crop = _warp(photo, matrix, size, "edge")
-        again = [points / size for _, points, _ in detect(crop, known=True)]
+        again = [points / size for _, points, _ in detect(crop, aligned=True)]
         if not again:
             break
         points = min(again, key=lambda p: float(np.abs(p - TEMPLATE).sum()))

@@ -26,8 +26,9 @@ class Gaussians(NamedTuple):
         """σ = √diag Σ, (N, D)."""
         return (0.5 * self.log_variance).exp()
 
-    def __getitem__(self, index: object) -> Gaussians:  # type: ignore[override]  # rows, not tuple fields
-        return Gaussians(self.mean[index], self.log_variance[index])  # type: ignore[index]
+    def rows(self, index: Tensor | slice) -> Gaussians:
+        """The Gaussians at some rows."""
+        return Gaussians(self.mean[index], self.log_variance[index])
 
 
 def sample(gaussians: Gaussians, samples: int, generator: torch.Generator | None = None) -> Tensor:

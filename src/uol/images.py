@@ -15,6 +15,9 @@ from uol.errors import CallError, ImageError
 
 ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]
 
+Images: TypeAlias = Sequence[ImageLike] | npt.NDArray[np.uint8]
+"""Many images: a list of them, or one uint8 array (n, H, W, 3)."""
+
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm"})
 MAX_PIXELS = 150_000_000  # a 40 MB photograph passes; a header that claims 50,000 × 50,000 does not
 _BACKGROUND = (255, 255, 255)  # behind transparent pixels
@@ -45,7 +48,7 @@ def read_image(image: ImageLike) -> Image.Image:
         raise ImageError(f"{path}: not a readable image ({_reason(error)})") from error
 
 
-def pack_images(images: Sequence[ImageLike], resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:
+def pack_images(images: Images, resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:
     """Decode images, resize each to `resize` × `resize` and keep the central `crop` square: (n, 3, size, size)."""
     size = resize if crop is None else crop
     packed = np.empty((len(images), 3, size, size), np.uint8)

@@ -39,8 +39,8 @@ def ordinal_hinge(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean of max(0, d(anchor, near) + τ − d(anchor, far)) over triplets of row indices (equation 5)."""
-    to_near = wasserstein_distance(gaussians[anchor], gaussians[near])
-    to_far = wasserstein_distance(gaussians[anchor], gaussians[far])
+    to_near = wasserstein_distance(gaussians.rows(anchor), gaussians.rows(near))
+    to_far = wasserstein_distance(gaussians.rows(anchor), gaussians.rows(far))
     loss = F.relu(to_near + margin - to_far)
     return loss.mean() if weight is None else weighted_mean(loss, weight)
 

@@ -19,7 +19,7 @@ def pearson(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 def spearman(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Spearman rank correlation; NaN where either side is constant."""
-    return pearson(rankdata(truth), rankdata(predicted))
+    return pearson(rankdata(np.asarray(truth)), rankdata(np.asarray(predicted)))
 
 
 def mae(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

@@ -5,6 +5,7 @@ Read top to bottom: the settings, the comparator, the model.
 
 from __future__ import annotations
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
@@ -38,6 +39,8 @@ class Comparator(nn.Module):
         self.first = nn.Linear(2 * dimensions, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.third = nn.Linear(hidden, 3)
+        with torch.no_grad():  # a comparison starts as one of differences: W_b = −W_a saves epochs of finding that out
+            self.first.weight[:, dimensions:] = -self.first.weight[:, :dimensions]
 
     def left(self, points: Tensor) -> Tensor:
         """The half of the first layer for the first image of a pair, with the bias: (..., D) → (..., H)."""

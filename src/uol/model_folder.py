@@ -81,7 +81,8 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     try:
         model.load_state_dict(_read_tensors(folder / MODEL))
     except RuntimeError as error:
-        raise UolError(f"{folder / MODEL}: does not fit the model in {CONFIG} ({str(error).splitlines()[-1].strip()})") from error
+        reason = str(error).splitlines()[-1].strip()
+        raise UolError(f"{folder / MODEL}: does not fit the model in {CONFIG} ({reason})") from error
     return Scorer(
         model,
         _read_references(folder / REFERENCES, config.model.dimensions),
@@ -95,6 +96,7 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
 def model_card(scorer: Scorer) -> str:
     """The README.md of a model folder."""
     calibration, panel, model = scorer.calibration, scorer.panel, scorer.model.config
+    references = scorer.references.scores
     made = f"calibrated on {calibration.images} held-out images" if calibration.images else "not calibrated"
     return f"""# A model of uncertainty-oriented order learning
 
@@ -107,7 +109,7 @@ and gaps of the panel it learnt from.
 |---|---|
 | backbone | {model.backbone}, {model.crop} px |
 | space | {model.dimensions} dimensions, {"Gaussians" if model.uncertain else "points"} |
-| references | {len(scorer.references)}, scores {scorer.references.scores.min():.2f} to {scorer.references.scores.max():.2f} |
+| references | {len(references)}, scores {references.min():.2f} to {references.max():.2f} |
 | Bradley-Terry | k = {scorer.bradley_terry.k:.2f}, δ = {scorer.bradley_terry.delta:.2f} |
 
 ```python

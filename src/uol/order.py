@@ -91,8 +91,7 @@ def balanced_pairs(scores: npt.ArrayLike, threshold: float, limit: int, rng: np.
             uses[rows, partners] += 1
     first = np.broadcast_to(np.arange(M)[:, None], second.shape)
     label = order_of(flat[batch[:, None, None], first], flat[batch[:, None, None], second], threshold)
-    valid = valid.reshape(len(flat), -1)
-    places = np.argsort(~valid, axis=-1, kind="stable")[:, : M * limit // 2]
+    places = np.argsort(~valid.reshape(len(flat), -1), axis=-1, kind="stable")[:, : M * limit // 2]
 
     def packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         chosen = np.take_along_axis(values.reshape(len(flat), -1), places, -1)
@@ -101,9 +100,7 @@ def balanced_pairs(scores: npt.ArrayLike, threshold: float, limit: int, rng: np.
     return Pairs(packed(first), packed(second), packed(label), packed(valid))
 
 
-def _draw_partner(
-    candidates: Booleans, similar: Booleans, lacking: Floats, draw: Floats
-) -> tuple[Integers, Booleans]:
+def _draw_partner(candidates: Booleans, similar: Booleans, lacking: Floats, draw: Floats) -> tuple[Integers, Booleans]:
     """Draw one candidate per batch by inverting the cumulative probabilities at `draw` in [0, 1)."""
     alike, different = candidates & similar, candidates & ~similar
     n_alike, n_different = alike.sum(-1), different.sum(-1)

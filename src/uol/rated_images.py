@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from uol.errors import UolError
-from uol.images import ImageLike
+from uol.images import Images
 from uol.ratings import Ratings
 
 Floats = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class RatedImages:
     """
 
     name: str
-    images: Sequence[ImageLike]
+    images: Images
     names: Sequence[str]
     scores: Floats
     scale: Scale
@@ -73,10 +73,9 @@ class RatedImages:
             object.__setattr__(self, "variances", np.full(n, np.nan))
         if self.counts.size == 0:
             object.__setattr__(self, "counts", np.zeros(n, np.int64))
-        lengths = {"names": self.names, "scores": self.scores, "variances": self.variances, "counts": self.counts}
-        for what, values in lengths.items():
-            if len(values) != n:
-                raise UolError(f"{self.name}: {n} images but {len(values)} {what}")
+        for what in ("names", "scores", "variances", "counts"):
+            if len(getattr(self, what)) != n:
+                raise UolError(f"{self.name}: {n} images but {len(getattr(self, what))} {what}")
         bad = np.flatnonzero(~np.isfinite(self.scores))
         if bad.size and self.rated:
             raise UolError(

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from uol import bradley_terry
 from uol.bradley_terry import BradleyTerry
-from uol.calibration import Calibration, calibrate
+from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.errors import CallError, UolError
 from uol.gaussians import Gaussians, dispersion_degree
-from uol.images import ImageLike, pack_images
+from uol.images import ImageLike, Images, pack_images
 from uol.model import ModelConfig, OrderModel
 from uol.order import Order
 from uol.rated_images import RatedImages, Scale
@@ -112,7 +112,7 @@ class Scorer:
 
     # ---------------------------------------------------------------- asking
 
-    def score(self, images: Sequence[ImageLike] | ImageLike, batch_size: int = 32) -> list[Score]:
+    def score(self, images: Images | ImageLike, batch_size: int = 32) -> list[Score]:
         """Score images given as paths, PIL images or uint8 arrays."""
         gaussians = self.embed(images, batch_size)
         return self.score_embedded(gaussians)
@@ -120,10 +120,10 @@ class Scorer:
     def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
         """The probabilities that the panel would put the first image below, level with, or above the second."""
         gaussians = self.embed([first, second])
-        less, similar, greater = self.outcomes(gaussians[:1], gaussians[1:])[0, 0].tolist()
+        less, similar, greater = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0].tolist()
         return Comparison(less, similar, greater)
 
-    def rank(self, images: Sequence[ImageLike], batch_size: int = 32) -> list[Ranked]:
+    def rank(self, images: Images, batch_size: int = 32) -> list[Ranked]:
         """Images from best to worst; a rank is shared while intervals overlap that of the rank's best."""
         images = _as_sequence(images)
         scores = self.score(images, batch_size)
@@ -134,7 +134,7 @@ class Scorer:
             for rank, i in zip(ranks, order, strict=True)
         ]
 
-    def embed(self, images: Sequence[ImageLike] | ImageLike, batch_size: int = 32) -> Gaussians:
+    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
         """The Gaussians of images."""
         images = _as_sequence(images)
         config = self.model.config
@@ -147,7 +147,8 @@ class Scorer:
     @torch.inference_mode()
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
         """The Gaussians of images already framed: uint8 (N, 3, crop, crop)."""
-        return self.model(pixels.to(self._device))
+        gaussians: Gaussians = self.model(pixels.to(self._device))
+        return gaussians
 
     @torch.inference_mode()
     def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> npt.NDArray[np.float64]:
@@ -158,7 +159,7 @@ class Scorer:
         return logits.double().softmax(-1).cpu().numpy()
 
     def leave_one_out(self) -> list[Score]:
-        """Scores of the references, each compared with all others: how good the scale is where nothing else is rated."""
+        """Scores of the references, each compared with all others: how good the scale is."""
         return self.score_embedded(self.references.gaussians, leave_one_out=True)
 
     def score_embedded(self, gaussians: Gaussians, leave_one_out: bool = False) -> list[Score]:
@@ -212,7 +213,7 @@ class Scorer:
         scores = rated.scores[chosen]
         if len(np.unique(scores)) < 2:
             raise UolError(f"{rated.name}: the references need at least two different scores")
-        references = ReferenceSet(gaussians[torch.from_numpy(chosen)], scores)
+        references = ReferenceSet(gaussians.rows(torch.from_numpy(chosen)), scores)
         scorer = cls(model, references, panel, BradleyTerry(1.0, 1.0), scoring=scoring)
         outcomes = read_outcomes(scorer.outcomes(references.gaussians), scorer.scoring.outcomes)
         first, second = np.nonzero(~np.eye(len(chosen), dtype=bool))
@@ -221,10 +222,17 @@ class Scorer:
         return scorer
 
     def calibrate(self, rated: RatedImages, gaussians: Gaussians) -> None:
-        """Learn intervals and dispersion from rated images that had no part in training or in the references."""
+        """Learn intervals and dispersion from rated images that had no part in training or in the references.
+
+        Where too few of them have a known rating variance, dispersion stays as fitted to the training images.
+        """
         raw = self.raw_estimates(gaussians)
         calibration = calibrate(rated.scores, raw.value, raw.standard_error)
-        self.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
+        if np.isfinite(rated.variances).sum() >= ENOUGH_FOR_LINE:
+            self.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
+        else:
+            kept = self.calibration.model_dump(include={"dispersion_intercept", "dispersion_slope"})
+            self.calibration = calibration.model_copy(update=kept)
 
     def anchor(self, rated: RatedImages) -> Scorer:
         """The same model on another panel's scale: its rated images become the references; nothing is trained.
@@ -309,7 +317,7 @@ def read_outcomes(
     return probabilities if kind == "probabilities" else probabilities.argmax(-1)
 
 
-def _as_sequence(images: Sequence[ImageLike] | ImageLike) -> Sequence[ImageLike]:
+def _as_sequence(images: Images | ImageLike) -> Images:
     single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
     if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
         return [images]  # type: ignore[list-item]

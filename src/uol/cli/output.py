@@ -38,10 +38,17 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
+def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
     """A bar with rate and time left on a terminal, nothing in a pipe; call it with the steps done and a word."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     columns = (
@@ -50,7 +57,11 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]
     )  # fmt: skip
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(title, total=total, word="")
-        yield lambda done, word="": bar.update(task, completed=done, word=word)
+
+        def update(done: int, word: str = "") -> None:
+            bar.update(task, completed=done, word=word)
+
+        yield update
 
 
 def _plain(value: Any) -> Any:

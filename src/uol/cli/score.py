@@ -84,7 +84,9 @@ def rank(
     if as_json:
         print_json(rows)
     else:
-        print_table([{**row, "tied": "=" if row["tied"] else ""} for row in rows], {"rank": "rank", "tied": "", **SCORE_COLUMNS})
+        print_table(
+            [{**row, "tied": "=" if row["tied"] else ""} for row in rows], {"rank": "rank", "tied": "", **SCORE_COLUMNS}
+        )
     if _failed(rows):
         raise typer.Exit(1)
 
@@ -115,7 +117,10 @@ def anchor(
     if as_json:
         print_json(row)
     else:
-        print_table([row], {"model": "model", "images": "anchors", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "coverage": "coverage"})
+        print_table(
+            [row],
+            {"model": "model", "images": "anchors", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "coverage": "coverage"},
+        )
         say("PC, MAE, RMSE and coverage are leave-one-out: each image scored against the others.")
 
 
@@ -149,7 +154,9 @@ def score_rows(scorer: Scorer, paths: list[Path], batch_size: int = 32) -> list[
                 except ImageError as error:
                     errors[path] = str(error)
             scores = iter(scorer.score(decoded) if decoded else [])
-            rows += [_row(path, None, errors[path]) if path in errors else _row(path, next(scores), None) for path in batch]
+            rows += [
+                _row(path, None, errors[path]) if path in errors else _row(path, next(scores), None) for path in batch
+            ]
             update(len(rows), "")
     return rows
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 DataOption = Annotated[str, typer.Option("--data", "-d", help="A data set; `uol data list` names them.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Its folder, as its owner distributes it.")]
 TableOption = Annotated[Path | None, typer.Option("--table", help="For --data own: the table of ratings.")]
-SplitOption = Annotated[str | None, typer.Option("--split", "--fold", help="Which of the data set's splits; 1 is fold-1.")]
+SplitOption = Annotated[
+    str | None, typer.Option("--split", "--fold", help="Which of the data set's splits; 1 is fold-1.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 EVALUATION_COLUMNS = {
@@ -58,7 +60,7 @@ def train(
     if test is None:
         say(f"trained; the data set has no test images. Model: {out / 'model'}")
         return
-    figures = evaluate(test, method.predict(PackedImages.pack(test, settings).pixels), settings.threshold)
+    figures = evaluate(test, method.predict(PackedImages.pack(test, settings).centre), settings.threshold)
     write_json(out / "evaluation.json", {"data": test.name, **figures})
     _show(test.name, figures, as_json)
 

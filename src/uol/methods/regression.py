@@ -33,7 +33,7 @@ class Regression(Method):
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
         """Learn the width of intervals from the held-out images; the score itself is left as regressed."""
         if held_out is not None:
-            value = self._values(held_out.pixels)
+            value = self._values(held_out.centre)
             self.calibration = calibrate(held_out.rated.scores, value, np.ones_like(value), line=False)
 
     def predict(self, pixels: Tensor) -> Predictions:
@@ -46,5 +46,5 @@ class Regression(Method):
     @torch.inference_mode()
     def _values(self, pixels: Tensor) -> Floats:
         self.eval()
-        parts = [self.head(self.backbone(part.to(self.device)))[:, 0] for part in pixels.split(128)]
+        parts = [self.head(self.backbone(part.to(self.device)))[:, 0] for part in torch.split(pixels, 128)]
         return (torch.cat(parts).double() * self.scale.unit).cpu().numpy()

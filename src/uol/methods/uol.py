@@ -39,12 +39,18 @@ class Uol(Method):
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
         """Choose references, fit k and δ among them, and calibrate on the held-out images."""
         recipe = self.recipe
-        gaussians = self.embed(training.pixels)
+        gaussians = self.embed(training.centre)
         self._scorer = Scorer.build(
-            self.model, training.rated, gaussians, recipe.scoring, recipe.bin_width, recipe.references_per_bin, recipe.seed
+            self.model,
+            training.rated,
+            gaussians,
+            recipe.scoring,
+            recipe.bin_width,
+            recipe.references_per_bin,
+            recipe.seed,
         )
         if held_out is not None:
-            self._scorer.calibrate(held_out.rated, self.embed(held_out.pixels))
+            self._scorer.calibrate(held_out.rated, self.embed(held_out.centre))
 
     def predict(self, pixels: Tensor) -> Predictions:
         """Scores by comparison with the references."""
@@ -61,5 +67,5 @@ class Uol(Method):
     def embed(self, pixels: Tensor) -> Gaussians:
         """Gaussians of images in moderate batches."""
         self.eval()
-        parts = [self.model(part.to(self.device)) for part in pixels.split(128)]
+        parts = [self.model(part.to(self.device)) for part in torch.split(pixels, 128)]
         return Gaussians(torch.cat([part.mean for part in parts]), torch.cat([part.log_variance for part in parts]))

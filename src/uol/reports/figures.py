@@ -23,14 +23,16 @@ OUTCOME_COLOURS = {Order.LESS: ORANGE, Order.SIMILAR: GREY, Order.GREATER: BLUE}
 def score_against_truth(
     truth: npt.NDArray[np.float64], predictions: Mapping[str, Predictions], scale: Scale, panel: str
 ) -> Figure:
-    """Predicted against panel scores, one plot per method, with the interval of every image that misses it in colour."""
+    """Predicted against panel scores, one plot per method; intervals that miss are in colour."""
     figure = Figure(figsize=(4.0 * len(predictions), 4.1), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(predictions), sharex=True, sharey=True))
     for ax, (method, predicted) in zip(axes, predictions.items(), strict=True):
         inside = (predicted.low <= truth) & (truth <= predicted.high)
         error = np.stack([predicted.value - predicted.low, predicted.high - predicted.value])
         for held, colour, alpha in ((inside, GREY, 0.18), (~inside, ORANGE, 0.55)):
-            ax.errorbar(truth[held], predicted.value[held], error[:, held], fmt="none", ecolor=colour, alpha=alpha, lw=0.7)
+            ax.errorbar(
+                truth[held], predicted.value[held], error[:, held], fmt="none", ecolor=colour, alpha=alpha, lw=0.7
+            )
         ax.plot(truth, predicted.value, ".", color=BLUE, ms=3.5, alpha=0.8)
         ax.plot(scale, scale, color="black", lw=0.8)
         ax.set(title=f"{method}: PC {metrics.pearson(truth, predicted.value):.3f}", xlabel=f"mean score of {panel}")
@@ -51,10 +53,22 @@ def dispersion_against_spread(predicted: npt.NDArray[np.float64], spread: npt.ND
     ax = figure.subplots()
     ax.plot(x, y, ".", color=BLUE, ms=3.5, alpha=0.45, label="one image")
     groups = [group for group in np.array_split(np.argsort(x), 10) if group.size]
-    ax.plot([x[g].mean() for g in groups], [y[g].mean() for g in groups], "o-", color=ORANGE, ms=5, lw=1.2, label="means of ten groups")
+    ax.plot(
+        [x[g].mean() for g in groups],
+        [y[g].mean() for g in groups],
+        "o-",
+        color=ORANGE,
+        ms=5,
+        lw=1.2,
+        label="means of ten groups",
+    )
     ends = [min(x.min(), y.min()), max(x.max(), y.max())]
     ax.plot(ends, ends, color="black", lw=0.8)
-    ax.set(xlabel="predicted dispersion", ylabel="standard deviation of the ratings", title=f"PC {metrics.pearson(x, y):.3f}")
+    ax.set(
+        xlabel="predicted dispersion",
+        ylabel="standard deviation of the ratings",
+        title=f"PC {metrics.pearson(x, y):.3f}",
+    )
     ax.legend(frameon=False, fontsize=8)
     _tidy(ax)
     return figure
@@ -63,24 +77,26 @@ def dispersion_against_spread(predicted: npt.NDArray[np.float64], spread: npt.ND
 def places_on_scale(
     images: Sequence[npt.NDArray[np.uint8]], predictions: Predictions, truth: npt.NDArray[np.float64], scale: Scale
 ) -> Figure:
-    """Images where they fall on the panel's scale: the picture, its interval as a bar, the panel's mean as a mark."""
-    order = np.argsort(predictions.value)
-    figure = Figure(figsize=(10.5, 4.0), layout="constrained")
+    """Images from the lowest to the highest score: each under its interval, with the panel's mean as a mark."""
+    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     ax = figure.subplots()
-    rows = 3
+    order = np.argsort(predictions.value)
+    x = np.arange(len(order))
+    value, low, high = (column[order] for column in (predictions.value, predictions.low, predictions.high))
+    ax.errorbar(
+        x, value, [value - low, high - value], fmt="o", color=BLUE, ms=6, lw=2.2, label="predicted, 95 % interval"
+    )
+    ax.plot(x, truth[order], "D", color=ORANGE, ms=6, mec="white", mew=0.7, zorder=4, label="the panel's mean")
+    floor = max(scale.low, float(min(low.min(), truth.min())))
+    width = (scale.high - scale.low) * 0.16
     for place, i in enumerate(order):
-        height = 1.0 * (place % rows)
-        box = AnnotationBbox(OffsetImage(images[i], zoom=52 / images[i].shape[0]), (predictions.value[i], height + 0.18), frameon=False, box_alignment=(0.5, 0))
-        ax.add_artist(box)
-        ax.plot([predictions.low[i], predictions.high[i]], [height, height], color=BLUE, lw=2.2, solid_capstyle="round")
-        ax.plot(predictions.value[i], height, "o", color=BLUE, ms=5)
-        ax.plot(truth[i], height, "D", color=ORANGE, ms=5, mec="white", mew=0.6)
-    ax.plot([], [], "o-", color=BLUE, label="predicted score and 95 % interval")
-    ax.plot([], [], "D", color=ORANGE, mec="white", label="the panel's mean")
-    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2, bbox_to_anchor=(0, 1.12))
-    low, high = float(predictions.low.min()), float(predictions.high.max())
-    ax.set(xlim=(max(low - 0.15, scale.low - 0.1), min(high + 0.15, scale.high + 0.1)), ylim=(-0.25, rows), yticks=[], xlabel="score on the panel's scale")
-    ax.spines[["left", "right", "top"]].set_visible(False)
+        picture = OffsetImage(images[i], zoom=50 / images[i].shape[0])
+        ax.add_artist(AnnotationBbox(picture, (place, floor - 0.75 * width), frameon=False, box_alignment=(0.5, 0.5)))
+    ax.set(
+        xlim=(-0.6, len(order) - 0.4), ylim=(floor - 1.4 * width, None), xticks=[], ylabel="score on the panel's scale"
+    )
+    ax.legend(frameon=False, fontsize=9, loc="upper left")
+    ax.spines[["bottom", "right", "top"]].set_visible(False)
     return figure
 
 
@@ -112,9 +128,11 @@ def likelihood_of_one(
     for order, colour in OUTCOME_COLOURS.items():
         chosen = likeliest == order
         label = f"judged {order.name.lower()} than the reference" if order is not Order.SIMILAR else "judged similar"
-        bottom.plot(references[chosen], outcomes[chosen].max(-1), ".", color=colour, ms=5, label=f"{label} ({chosen.sum()})")
+        bottom.plot(
+            references[chosen], outcomes[chosen].max(-1), ".", color=colour, ms=5, label=f"{label} ({chosen.sum()})"
+        )
     bottom.set(xlabel="score of the reference", ylabel="certainty", ylim=(0.3, 1.03), xlim=tuple(scale))
-    bottom.legend(frameon=False, fontsize=7, loc="lower right")
+    figure.legend(*bottom.get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     _tidy(top)
     _tidy(bottom)
     return figure

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,19 +19,26 @@ from uol.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class PackedImages:
-    """Rated images beside their pixels, uint8 (N, 3, size, size), ready for a network."""
+    """Rated images beside their pixels, uint8 (N, 3, resize, resize), of which a network sees a `crop` square."""
 
     rated: RatedImages
     pixels: Tensor
+    crop: int
 
     @classmethod
     def pack(cls, rated: RatedImages, recipe: Recipe) -> PackedImages:
-        """Decode, resize and crop all images."""
-        return cls(rated, torch.from_numpy(pack_images(rated.images, recipe.model.resize, recipe.model.crop)))
+        """Decode and resize all images."""
+        return cls(rated, torch.from_numpy(pack_images(rated.images, recipe.model.resize)), recipe.model.crop)
+
+    @property
+    def centre(self) -> Tensor:
+        """The central squares, uint8 (N, 3, crop, crop): what a trained network is shown."""
+        margin = (self.pixels.shape[-1] - self.crop) // 2
+        return self.pixels[..., margin : margin + self.crop, margin : margin + self.crop]
 
     def subset(self, indices: Indices) -> PackedImages:
         """The images at `indices`."""
-        return PackedImages(self.rated.subset(indices), self.pixels[torch.from_numpy(indices)])
+        return PackedImages(self.rated.subset(indices), self.pixels[torch.from_numpy(indices)], self.crop)
 
     def __len__(self) -> int:
         return len(self.rated)
@@ -53,10 +61,11 @@ class Batch(NamedTuple):
 
 
 class EpochPlan(NamedTuple):
-    """Which images form the batches of an epoch, (B, M), and what is compared in each."""
+    """Which images form the batches of an epoch, (B, M), how each is shown, and what is compared in each."""
 
-    index: Indices
-    flip: Indices
+    images: Indices
+    flip: npt.NDArray[np.bool_]
+    corner: Indices  # (B, M, 2): row and column where the crop begins
     pairs: Pairs
     triplets: Triplets
 
@@ -77,23 +86,30 @@ def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int) -> EpochPlan:
     index = rng.permutation(len(rated))[: batches * min(recipe.batch_size, len(rated))].reshape(batches, -1)
     scores = rated.scores[index]
     pairs = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng)
-    flip = rng.integers(0, 2, index.shape) if recipe.flip else np.zeros_like(index)
-    return EpochPlan(index, flip, pairs, hard_triplets(scores))
+    flip = rng.random(index.shape) < 0.5 if recipe.flip else np.zeros(index.shape, bool)
+    margin = recipe.model.resize - recipe.model.crop
+    corner = (
+        rng.integers(0, margin + 1, (*index.shape, 2))
+        if recipe.random_crop
+        else np.full((*index.shape, 2), margin // 2)
+    )
+    return EpochPlan(index, flip, corner, pairs, hard_triplets(scores))
 
 
 def epoch_batches(data: PackedImages, plan: EpochPlan, device: torch.device) -> Iterator[Batch]:
     """The batches of a plan; everything but the pixels is moved to the device once."""
-    scores = torch.from_numpy(data.rated.scores).float().to(device)
-    variance = torch.from_numpy(data.rated.variances).float().to(device)
-    index = torch.from_numpy(plan.index)
-    flip = torch.from_numpy(plan.flip.astype(bool)).to(device)
-    first, second, order, pair_valid = (torch.from_numpy(part).to(device) for part in plan.pairs)
-    anchor, near, far, triplet_valid = (torch.from_numpy(part).to(device) for part in plan.triplets)
+
+    def moved(values: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
+    scores, variance = moved(data.rated.scores).float(), moved(data.rated.variances).float()
+    index, flip, corner = torch.from_numpy(plan.images), moved(plan.flip), moved(plan.corner)
+    first, second, order, pair_valid = map(moved, plan.pairs)
+    anchor, near, far, triplet_valid = map(moved, plan.triplets)
     for b in range(len(index)):
-        images = data.pixels[index[b].to(data.pixels.device)].to(device)
         rows = index[b].to(device)
         yield Batch(
-            images=torch.where(flip[b, :, None, None, None], images.flip(-1), images),
+            images=_shown(data.pixels[index[b]].to(device), data.crop, corner[b], flip[b]),
             scores=scores[rows],
             rating_variance=variance[rows],
             first=first[b],
@@ -105,3 +121,12 @@ def epoch_batches(data: PackedImages, plan: EpochPlan, device: torch.device) -> 
             far=far[b],
             triplet_weight=triplet_valid[b].float(),
         )
+
+
+def _shown(images: Tensor, crop: int, corner: Tensor, flip: Tensor) -> Tensor:
+    """Crop each image at its corner, and mirror those that are flipped."""
+    along = torch.arange(crop, device=images.device)
+    columns = torch.where(flip[:, None], along.flip(0), along) + corner[:, 1:]
+    rows = along + corner[:, :1]
+    number = torch.arange(len(images), device=images.device)
+    return images[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

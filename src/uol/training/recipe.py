@@ -44,7 +44,8 @@ class Recipe(BaseModel):
     weight_decay: float = Field(0.0, ge=0)
     batch_size: int = Field(32, ge=2)
     epochs: int = Field(100, ge=1)
-    flip: bool = Field(True, description="mirror images at random")
+    flip: bool = Field(True, description="mirror training images at random")
+    random_crop: bool = Field(False, description="crop training images at a random place instead of the centre")
 
     held_out: float = Field(0.1, ge=0, lt=0.9, description="share of the training images kept to calibrate intervals")
     bin_width: float = Field(0.1, gt=0, description="of the score bins that references are chosen from")

@@ -1,0 +1,72 @@
+"""What many tests share: small rated sets and a model that was trained for moments."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads than cores slow all of them down
+
+import numpy as np
+import pytest
+import torch
+
+from uol.datasets.synthetic import load_synthetic
+from uol.methods.uol import Uol
+from uol.rated_images import RatedImages
+from uol.training.recipe import Recipe, check_recipe
+from uol.training.run import run
+
+torch.set_num_threads(1)
+
+
+def quick_recipe(**changes: object) -> Recipe:
+    """A recipe that trains a tiny network for moments."""
+    settings: dict[str, object] = {
+        "model": {"backbone": "test_byobnet", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16},
+        "epochs": 3,
+        "batch_size": 16,
+        "learning_rate": 3e-3,
+        "pairs_per_image": 6,
+        "samples": 2,
+        "held_out": 0.2,
+    }
+    return check_recipe(settings | changes, "test")
+
+
+@pytest.fixture(scope="session")
+def drawn() -> RatedImages:
+    """Eighty drawn faces, rated by the panel of 1 to 5."""
+    return load_synthetic(80, 20, size=32)
+
+
+@pytest.fixture(scope="session")
+def drawn_b(drawn: RatedImages) -> RatedImages:
+    """The same faces, rated by the panel of 1 to 10."""
+    return load_synthetic(80, 20, size=32, panel="b")
+
+
+@pytest.fixture(scope="session")
+def trained(drawn: RatedImages) -> Uol:
+    """UOL after a few moments of training."""
+    method = run(drawn, quick_recipe(), accelerator="cpu")
+    assert isinstance(method, Uol)
+    return method
+
+
+@pytest.fixture(scope="session")
+def model_folder(trained: Uol, tmp_path_factory: pytest.TempPathFactory):
+    """A saved model folder, to be read but not changed."""
+    folder = tmp_path_factory.mktemp("models") / "model"
+    trained.scorer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def image_files(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
+    """Ten of the drawn faces as PNG files."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("images")
+    for name, pixels in zip(drawn.names[:10], drawn.images[:10], strict=True):
+        Image.fromarray(np.asarray(pixels)).save(folder / f"{name}.png")
+    return folder

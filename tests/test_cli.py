@@ -1,0 +1,175 @@
+"""The command line as a user meets it: output, exit codes, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from conftest import quick_recipe
+from uol.training.recipe import dump_recipe
+
+
+@pytest.fixture
+def uol(monkeypatch, capsys):
+    """Run a command in this process: (exit code, stdout, stderr)."""
+    from uol.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["uol", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def recipe_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipes") / "quick.yaml"
+    path.write_text(dump_recipe(quick_recipe(epochs=1)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def ratings_file(drawn, image_files, tmp_path_factory):
+    """A table of ratings of the ten image files."""
+    path = tmp_path_factory.mktemp("tables") / "ratings.csv"
+    lines = ["image,rater,rating"]
+    for name, row in zip(drawn.names[:10], drawn.ratings.matrix[:10], strict=True):
+        lines += [f"{name}.png,r{j},{value:g}" for j, value in enumerate(row[:12])]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def one_line(text):
+    assert len(text.strip().splitlines()) == 1, text
+    assert text.startswith("uol: ")
+    assert "Traceback" not in text
+    return text
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys; sys.argv = ['uol', '--help']\nfrom uol.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "heavy = {'torch', 'timm', 'pandas', 'numpy', 'matplotlib', 'scipy', 'cv2'} & set(sys.modules)\n"
+    code += "print('heavy:', sorted(heavy))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip().endswith("heavy: []")
+    for command in ("demo", "data", "train", "evaluate", "score", "compare", "rank", "anchor"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", ["demo", "train", "evaluate", "score", "compare", "rank", "anchor"])
+def test_every_command_explains_itself_with_an_example(uol, command):
+    code, out, _ = uol(command, "--help")
+    assert code == 0
+    assert f"uol {command}" in out
+
+
+def test_score(uol, model_folder, image_files):
+    code, out, err = uol("score", image_files, "--model", model_folder, "--json")
+    rows = json.loads(out)
+    assert (code, err) == (0, "")
+    assert len(rows) == 10
+    assert set(rows[0]) == {"image", "face", "value", "low", "high", "dispersion", "error"}
+    assert all(row["low"] <= row["value"] <= row["high"] and row["error"] is None for row in rows)
+    code, out, _ = uol("score", *sorted(image_files.iterdir())[:2], "--model", model_folder)
+    assert code == 0
+    assert "face-0002" in out
+
+
+def test_broken_images_are_named_and_the_others_scored(uol, model_folder, image_files, tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"nothing")
+    good = sorted(image_files.iterdir())[0]
+    code, out, err = uol("score", tmp_path / "broken.jpg", good, "--model", model_folder, "--json")
+    broken, scored = json.loads(out)
+    assert code == 1
+    assert "1 of 2 images could not be scored" in err
+    assert broken["value"] is None
+    assert "broken.jpg" in broken["error"]
+    assert scored["value"] is not None
+
+
+def test_compare_and_rank(uol, model_folder, image_files):
+    first, second = sorted(image_files.iterdir())[:2]
+    code, out, _ = uol("compare", first, second, "--model", model_folder, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["less"] + answer["similar"] + answer["greater"] == pytest.approx(1)
+    code, out, _ = uol("rank", image_files, "--model", model_folder, "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [row["value"] for row in rows] == sorted((row["value"] for row in rows), reverse=True)
+    assert rows[0]["rank"] == 1
+
+
+def test_train_evaluate_and_anchor(uol, recipe_file, image_files, ratings_file, model_folder, tmp_path):
+    own = ("--data", "own", "--root", image_files, "--table", ratings_file)
+    code, _, err = uol("train", *own, "--recipe", recipe_file, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert (tmp_path / "run" / "model" / "config.json").is_file()
+    assert yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["epochs"] == 1
+    code, out, err = uol(
+        "anchor", image_files, ratings_file, "--model", model_folder, "--out", tmp_path / "new", "--json"
+    )
+    assert code == 0, err
+    assert "only 10 rated images" in err
+    assert json.loads(out)["images"] == 10
+    code, out, _ = uol("score", image_files, "--model", tmp_path / "new", "--json")
+    assert code == 0
+    assert len(json.loads(out)) == 10
+
+
+def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp_path):
+    image = sorted(image_files.iterdir())[0]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "nan.csv").write_text("image,rater,rating\nface-0001.png,a,nan\nface-0002.png,a,\n")
+    (tmp_path / "typo.yaml").write_text("epoch: 3")
+    train = ("train", "--out", tmp_path / "run", "--recipe", recipe_file)
+    own = ("--data", "own", "--root", image_files, "--table")
+    cases = [
+        (2, ("score", tmp_path / "nowhere.jpg", "--model", model_folder), "no such file or folder"),
+        (2, ("score", tmp_path / "empty", "--model", model_folder), "no images in this folder"),
+        (2, ("score", image, "--model", tmp_path / "nowhere"), "no such model folder"),
+        (1, ("score", image, "--model", tmp_path / "empty"), "config.json is missing"),
+        (1, ("compare", image, tmp_path / "nowhere.jpg", "--model", model_folder), "no such image file"),
+        (2, ("train", "--out", tmp_path / "run", "--recipe", tmp_path / "typo.yaml"), "did you mean 'epochs'"),
+        (2, (*train, "--data", "scut"), "unknown data set"),
+        (2, (*train, "--data", "mebeauty"), "needs a folder"),
+        (2, (*train, "--set", "epochs"), "name=value"),
+        (2, (*train, "--set", "epochs=none"), "epochs"),
+        (2, (*train, "--data", "synthetic", "--split", "7"), "no split"),
+        (1, (*train, *own, tmp_path / "nan.csv"), "rating"),
+        (2, (*train, *own, tmp_path / "nowhere.csv"), "nowhere.csv"),
+    ]
+    for expected, arguments, words in cases:
+        code, out, err = uol(*arguments)
+        assert code == expected, (arguments, err)
+        assert out == ""
+        assert words in one_line(err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_wrong_options_exit_with_two(uol):
+    code, _, err = uol("score", "--colour")
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_debug_shows_the_traceback(uol, tmp_path):
+    code, _, err = uol("--debug", "score", tmp_path / "nowhere.jpg", "--model", tmp_path)
+    assert code == 2
+    assert "Traceback" in err
+
+
+def test_version(uol):
+    import uol as package
+
+    assert uol("--version") == (0, package.__version__ + "\n", "")

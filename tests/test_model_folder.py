@@ -1,0 +1,73 @@
+"""Model folders: the same scores after a round trip, and one line for what is missing or damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from uol import Scorer
+from uol.errors import CallError, UolError
+
+
+@pytest.fixture
+def copy(model_folder, tmp_path):
+    return shutil.copytree(model_folder, tmp_path / "copy")
+
+
+def test_round_trip(trained, model_folder, drawn):
+    assert sorted(path.name for path in model_folder.iterdir()) == [
+        "README.md", "config.json", "model.safetensors", "references.safetensors",
+    ]  # fmt: skip
+    assert Scorer.from_pretrained(model_folder).score(drawn.images[:9]) == trained.scorer.score(drawn.images[:9])
+
+
+def test_the_card_says_what_the_scores_mean(model_folder):
+    card = (model_folder / "README.md").read_text(encoding="utf-8")
+    assert "measures nothing about a person" in card
+    assert "scale of 1 to\n5" in card
+
+
+def test_no_image_is_kept(model_folder, trained):
+    references = load_file(model_folder / "references.safetensors")
+    assert set(references) == {"mean", "log_variance", "score"}
+    assert references["mean"].shape == (len(trained.scorer.references), 16)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "references.safetensors"])
+def test_missing_and_damaged_files_are_named(copy, name):
+    (copy / name).write_bytes(b"\x00damaged")
+    with pytest.raises(UolError, match=name) as caught:
+        Scorer.from_pretrained(copy)
+    assert "\n" not in str(caught.value)
+    (copy / name).unlink()
+    with pytest.raises(UolError, match=f"{name} is missing"):
+        Scorer.from_pretrained(copy)
+
+
+def test_files_that_do_not_fit_each_other(copy):
+    config = json.loads((copy / "config.json").read_text())
+    config["model"]["dimensions"] = 8
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UolError, match=r"model.safetensors: does not fit"):
+        Scorer.from_pretrained(copy)
+    config["model"]["dimensions"] = 16
+    (copy / "config.json").write_text(json.dumps(config))
+    save_file(
+        {"mean": torch.zeros(3, 4), "log_variance": torch.zeros(3, 4), "score": torch.zeros(3)},
+        copy / "references.safetensors",
+    )
+    with pytest.raises(UolError, match="do not fit a space of 16"):
+        Scorer.from_pretrained(copy)
+    config["format"] = 99
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UolError, match="newer uol"):
+        Scorer.from_pretrained(copy)
+
+
+def test_no_folder():
+    with pytest.raises(CallError, match="no such model folder"):
+        Scorer.from_pretrained("nowhere")

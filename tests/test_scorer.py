@@ -1,0 +1,119 @@
+"""Scorer: the same answer however it is asked, intervals, ranks, comparisons, other panels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from uol import Score, Scorer
+from uol.errors import CallError, ImageError
+from uol.scorer import ScoringConfig, rank_with_ties
+from uol.training.batches import PackedImages
+
+
+@pytest.fixture(scope="session")
+def scorer(trained):
+    return trained.scorer
+
+
+def values(scores):
+    return [score.value for score in scores]
+
+
+def test_paths_images_and_arrays_give_the_same_scores(scorer, drawn, image_files):
+    paths = sorted(image_files.iterdir())
+    expected = values(scorer.score(paths))
+    assert values(scorer.score([str(path) for path in paths])) == expected
+    assert values(scorer.score([Image.open(path) for path in paths])) == expected
+    assert values(scorer.score(drawn.images[:10])) == expected
+    assert values(scorer.score(paths[3])) == pytest.approx(expected[3:4], abs=1e-4)
+
+
+@pytest.mark.parametrize("samples", [0, 5])
+def test_a_score_does_not_depend_on_its_neighbours(scorer, drawn, samples):
+    asked = Scorer(
+        scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scorer.calibration,
+        ScoringConfig(samples=samples),
+    )  # fmt: skip
+    together = values(asked.score(drawn.images[:7], batch_size=3))
+    assert together == pytest.approx([values(asked.score(image))[0] for image in drawn.images[:7]], abs=1e-4)
+    assert values(asked.score(drawn.images[:7])) == pytest.approx(together, abs=1e-4)
+
+
+def test_scores_and_intervals_are_on_the_panels_scale(scorer, drawn):
+    for score in scorer.score(drawn.images):
+        assert 1 <= score.low <= score.value <= score.high <= 5
+        assert score.dispersion > 0
+        assert score.standard_error > 0
+
+
+def test_scoring_equals_the_methods_predictions(trained, drawn):
+    predictions = trained.predict(PackedImages.pack(drawn, trained.recipe).centre)
+    assert values(trained.scorer.score(drawn.images)) == pytest.approx(predictions.value, abs=1e-4)
+
+
+def test_comparisons_sum_to_one_and_mirror(scorer, drawn):
+    forth, back = scorer.compare(drawn.images[0], drawn.images[1]), scorer.compare(drawn.images[1], drawn.images[0])
+    assert sum(forth) == pytest.approx(1)
+    assert forth == pytest.approx(back[::-1], abs=1e-5)
+    itself = scorer.compare(drawn.images[0], drawn.images[0])
+    assert itself.less == pytest.approx(itself.greater, abs=1e-5)
+
+
+def test_ranks(scorer, drawn):
+    ranking = scorer.rank(drawn.images[:12])
+    assert sorted(place.index for place in ranking) == list(range(12))
+    assert values(place.score for place in ranking) == sorted(values(p.score for p in ranking), reverse=True)
+    assert ranking[0].rank == 1
+
+
+def test_ties_where_intervals_overlap_the_best_of_the_rank():
+    def score(low, high):
+        return Score((low + high) / 2, low, high, 0.5, 0.1)
+
+    scores = [score(4.0, 5.0), score(3.6, 4.2), score(3.0, 3.8), score(2.9, 3.1), score(1.0, 2.0)]
+    assert rank_with_ties(scores) == [1, 1, 3, 3, 5]
+    assert rank_with_ties([]) == []
+
+
+def test_hard_outcomes_and_probabilities_agree_roughly(scorer, drawn):
+    hard = Scorer(
+        scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scoring=ScoringConfig(outcomes="hard")
+    )
+    soft = Scorer(scorer.model, scorer.references, scorer.panel, scorer.bradley_terry)
+    assert np.corrcoef(values(hard.score(drawn.images)), values(soft.score(drawn.images)))[0, 1] > 0.5
+
+
+def test_anchoring_keeps_the_order_and_takes_the_scale(scorer, drawn, drawn_b):
+    anchored = scorer.anchor(drawn_b.subset(np.arange(40)))
+    assert anchored.panel.scale == (1, 10)
+    assert len(anchored.references) == 40
+    scores = values(anchored.score(drawn.images[40:]))
+    assert min(scores) >= 1
+    assert max(scores) <= 10
+    assert abs(np.mean(scores) - drawn_b.scores[40:].mean()) < 1
+    assert anchored.calibration.images == 40
+    assert len(anchored.leave_one_out()) == 40
+    assert anchored.model is scorer.model
+
+
+def test_leaving_one_out_leaves_out_the_image_itself(scorer, drawn_b):
+    part = drawn_b.subset(np.arange(15))
+    anchored = scorer.anchor(part)
+    raw = anchored.raw_estimates(anchored.references.gaussians, leave_one_out=True).value
+    others = np.arange(15) != 4
+    from uol import bradley_terry
+
+    outcomes = anchored.outcomes(anchored.references.gaussians)[4:5, others]
+    alone = bradley_terry.estimate(outcomes, part.scores[others], anchored.bradley_terry, (1, 10))
+    assert raw[4] == pytest.approx(alone.value[0])
+
+
+def test_too_few_anchors_and_no_images(scorer, drawn_b):
+    with pytest.raises(CallError, match="at least 10"):
+        scorer.anchor(drawn_b.subset(np.arange(9)))
+    with pytest.raises(CallError, match="no images"):
+        scorer.score([])
+    with pytest.raises(ImageError, match="no such image file"):
+        scorer.score(["nowhere.jpg"])
