@@ -10,7 +10,7 @@ from uol.rated_images import Scale
 REAL = ["scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs"]
 
 
-@pytest.mark.parametrize("name", [*REAL, "own", "synthetic"])
+@pytest.mark.parametrize("name", [*REAL, "own", "votes", "synthetic"])
 def test_every_data_set_is_described(name):
     info = datasets.info(name)
     assert info.name == name
@@ -21,7 +21,7 @@ def test_every_data_set_is_described(name):
 
 
 def test_names_include_the_generated_and_the_users_own():
-    assert datasets.names() == [*REAL, "own", "synthetic"]
+    assert datasets.names() == [*REAL, "own", "votes", "synthetic"]
 
 
 def test_unknown_name_lists_all_and_suggests_the_nearest():

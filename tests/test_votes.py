@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from uol.datasets.own import read_votes
+from uol.datasets import load
+from uol.datasets.votes import read_votes
 from uol.errors import CallError, UolError
 from uol.order import Order
 
@@ -75,3 +78,18 @@ def test_columns_can_be_named(folder):
 def test_mistakes_are_named(folder, row, message):
     with pytest.raises(UolError, match=message):
         read_votes(folder, write(folder, f"image_a,image_b,winner\n{row}\n"))
+
+
+def test_votes_become_rated_images(tmp_path):
+    for name in "abc":
+        Image.new("RGB", (8, 8)).save(tmp_path / f"{name}.png")
+    votes = tmp_path / "votes.csv"
+    votes.write_text("image_a,image_b,winner\n" + "a.png,b.png,a\n" * 6 + "b.png,c.png,b\n" * 5 + "a.png,c.png,tie\n")
+    rated = load("votes", tmp_path, table=votes)
+    assert list(np.argsort(-rated.scores)) == [0, 1, 2]
+    assert rated.counts.tolist() == [7, 11, 6]
+    assert rated.scores.sum() == pytest.approx(0, abs=1e-9)
+    assert rated.scale.low <= rated.scores.min() <= rated.scores.max() <= rated.scale.high
+    assert np.isnan(rated.variances).all()
+    with pytest.raises(CallError, match="votes need a table"):
+        load("votes", tmp_path)

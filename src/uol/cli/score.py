@@ -96,6 +96,7 @@ def anchor(
     table: Annotated[Path, typer.Argument(help="The ratings: CSV, Parquet or XLSX; wide, long or means.")],
     model: ModelOption,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
+    votes: Annotated[bool, typer.Option("--votes", help="The table has votes on pairs instead of ratings.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put a model on another panel's scale: its rated images become the references; nothing is trained.
@@ -108,7 +109,7 @@ def anchor(
     from uol.scorer import FEW_ANCHORS, Scorer
 
     scorer = Scorer.from_pretrained(model)
-    rated = load("own", folder, table=table)
+    rated = load("votes" if votes else "own", folder, table=table)
     if len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (better from {FEW_ANCHORS} on)")
     anchored = scorer.anchor(rated)

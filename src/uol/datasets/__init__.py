@@ -21,6 +21,7 @@ _MODULES = {
     "color-feret": "color_feret",
     "mifs": "mifs",
     "own": "own",
+    "votes": "votes",
     "synthetic": "synthetic",
 }
 
@@ -36,40 +37,20 @@ def info(name: str) -> DatasetInfo:
         near = difflib.get_close_matches(name.lower().replace("_", "-"), _MODULES, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise CallError(f"unknown data set {name!r}: {hint}there are {', '.join(_MODULES)}")
-    module = import_module(f"uol.datasets.{_MODULES[name]}")
-    if name == "synthetic":
-        return _synthetic(module.load_synthetic)
-    found: DatasetInfo = module.DATASET
+    found: DatasetInfo = import_module(f"uol.datasets.{_MODULES[name]}").DATASET
     return found
 
 
 def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) -> RatedImages:
     """Load a data set by name from the folder of its official download; `synthetic` needs no folder."""
     known = info(name)
-    if name == "synthetic":
-        if root is not None:
-            raise CallError("the synthetic data set is generated: it takes no folder")
-        folder: tuple[str | os.PathLike[str], ...] = ()
-    elif root is None:
+    if known.needs_folder and root is None:
         raise CallError(f"{name} needs a folder: {known.expects}")
-    else:
-        folder = (root,)
+    if not known.needs_folder and root is not None:
+        raise CallError(f"the {name} data set is generated: it takes no folder")
+    folder = () if root is None else (root,)
     try:
         inspect.signature(known.load).bind(*folder, **options)
     except TypeError as error:
         raise CallError(f"data set {name}: {error}") from error
     return known.load(*folder, **options)
-
-
-def _synthetic(loader: Any) -> DatasetInfo:
-    from uol.datasets.dataset_info import DatasetInfo
-
-    return DatasetInfo(
-        name="synthetic",
-        title="Synthetic images and raters",
-        images=0,
-        scale=None,
-        terms="generated: free to use for anything",
-        expects="no folder",
-        load=loader,
-    )

@@ -25,6 +25,7 @@ class DatasetInfo:
     terms: str
     expects: str
     load: Callable[..., RatedImages]
+    needs_folder: bool = True
 
     def folder(self, root: str | os.PathLike[str], *needed: str) -> Path:
         """The folder that holds all `needed` files (glob patterns): `root` itself or its only such sub-folder."""

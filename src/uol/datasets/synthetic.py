@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtri
 
+from uol.datasets.dataset_info import DatasetInfo
 from uol.datasets.drawn_faces import (
     BACKGROUNDS,
     CLOTHES,
@@ -259,3 +260,15 @@ def _choice(of: tuple[str, ...], uniform: Floats, shares: tuple[float, ...] | No
     """One of the words for each uniform number, with equal or given shares."""
     edges = np.cumsum(shares if shares is not None else np.full(len(of), 1 / len(of)))
     return np.array(of, object)[np.searchsorted(edges[:-1], uniform, side="right")]
+
+
+DATASET = DatasetInfo(
+    name="synthetic",
+    title="Drawn faces and simulated raters",
+    images=0,
+    scale=None,
+    terms="generated: free to use for anything",
+    expects="no folder",
+    load=load_synthetic,
+    needs_folder=False,
+)

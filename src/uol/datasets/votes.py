@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from uol.datasets.dataset_info import DatasetInfo
 from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.tables import find_column, read_table, texts
 from uol.errors import CallError, UolError
 from uol.images import find_images
 from uol.order import Integers, Order
+from uol.rated_images import RatedImages, Scale
+from uol.scale_values import scale_values
 
 _FIRST = ("image_a", "a", "image_1", "first", "left", "first_image", "image_left", "stimulus_a", "file_a")
 _SECOND = ("image_b", "b", "image_2", "second", "right", "second_image", "image_right", "stimulus_b", "file_b")
@@ -112,3 +115,41 @@ def _outcome(winner: str, pair: tuple[Path, Path], index: ImageIndex) -> Order |
     if len(found) == 1:
         return Order.GREATER if found[0] == pair[0] else Order.LESS
     return _WORDS.get(winner.lower())
+
+
+def load_votes(
+    root: str | os.PathLike[str], table: str | os.PathLike[str] | None = None, **columns: str | None
+) -> RatedImages:
+    """Votes on pairs as rated images: each image's score is its scale value in logits, centred on zero.
+
+    Rating variances stay unknown: votes tell how often images change places, not how single people would rate them.
+    """
+    if table is None:
+        raise CallError("votes need a table: image a, image b, winner (or tie) and, if known, voter")
+    votes = read_votes(root, table, **columns)  # type: ignore[arg-type]
+    found = scale_values(votes.first, votes.second, votes.outcome, len(votes.names))
+    notes = list(votes.notes)
+    if found.islands > 1:
+        notes.append(f"{found.islands} sets of images share no vote: how they stand to each other is a guess")
+    ends = np.array([found.value.min(), found.value.max()])
+    low, high = np.floor(ends[0] - 1e-9), np.ceil(ends[1] + 1e-9)
+    return RatedImages(
+        name=Path(table).stem,
+        images=votes.images,
+        names=votes.names,
+        scores=found.value,
+        scale=Scale(float(low), float(high)),
+        counts=np.bincount(np.r_[votes.first, votes.second], minlength=len(votes.names)),
+        notes=notes,
+    )
+
+
+DATASET = DatasetInfo(
+    name="votes",
+    title="Votes on pairs of one's own images",
+    images=0,
+    scale=None,
+    terms="yours",
+    expects="a folder of images, and --table with image a, image b, winner (or tie), voter",
+    load=load_votes,
+)
