@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import struct
 import zlib
 
@@ -28,6 +29,15 @@ def test_usual_formats(tmp_path, ramp, suffix):
     found = read_image(tmp_path / f"image.{suffix}")
     assert found.mode == "RGB"
     assert np.abs(np.asarray(found, int) - np.asarray(ramp, int)).mean() < 4
+
+
+def test_packed_images(tmp_path, ramp):
+    ramp.save(tmp_path / "image.ppm")
+    (tmp_path / "image.ppm.bz2").write_bytes(bz2.compress((tmp_path / "image.ppm").read_bytes()))
+    assert np.array_equal(np.asarray(read_image(tmp_path / "image.ppm.bz2")), np.asarray(ramp))
+    (tmp_path / "bad.ppm.bz2").write_bytes(b"not packed")
+    with pytest.raises(ImageError, match="not a readable image"):
+        read_image(tmp_path / "bad.ppm.bz2")
 
 
 def test_exif_orientation_is_honoured(tmp_path, ramp):

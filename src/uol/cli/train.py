@@ -42,8 +42,10 @@ def train(
 
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
+    import pandas as pd
+
     from uol.evaluation import evaluate
-    from uol.files import write_json
+    from uol.files import write_json, write_text
     from uol.training.batches import PackedImages
     from uol.training.recipe import load_recipe
     from uol.training.run import run
@@ -60,7 +62,10 @@ def train(
     if test is None:
         say(f"trained; the data set has no test images. Model: {out / 'model'}")
         return
-    figures = evaluate(test, method.predict(PackedImages.pack(test, settings).centre), settings.threshold)
+    predictions = method.predict(PackedImages.pack(test, settings).centre)
+    figures = evaluate(test, predictions, settings.threshold)
+    rows = pd.DataFrame({"image": list(test.names), "score": test.scores, **predictions._asdict()})
+    write_text(out / "predictions.csv", rows.to_csv(index=False, float_format="%.6g"))
     write_json(out / "evaluation.json", {"data": test.name, **figures})
     _show(test.name, figures, as_json)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,10 @@ class PackedImages:
         """The central squares, uint8 (N, 3, crop, crop): what a trained network is shown."""
         margin = (self.pixels.shape[-1] - self.crop) // 2
         return self.pixels[..., margin : margin + self.crop, margin : margin + self.crop]
+
+    def to(self, device: torch.device) -> PackedImages:
+        """The same with its pixels on a device: 5500 images of 256 pixels take 1.1 GB."""
+        return replace(self, pixels=self.pixels.to(device))
 
     def subset(self, indices: Indices) -> PackedImages:
         """The images at `indices`."""
@@ -97,19 +101,20 @@ def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int) -> EpochPlan:
 
 
 def epoch_batches(data: PackedImages, plan: EpochPlan, device: torch.device) -> Iterator[Batch]:
-    """The batches of a plan; everything but the pixels is moved to the device once."""
+    """The batches of a plan, on the device; what is not there yet is moved once per epoch."""
 
     def moved(values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(device)
 
     scores, variance = moved(data.rated.scores).float(), moved(data.rated.variances).float()
-    index, flip, corner = torch.from_numpy(plan.images), moved(plan.flip), moved(plan.corner)
+    index, flip, corner = moved(plan.images), moved(plan.flip), moved(plan.corner)
+    pixels = data.pixels.to(device)
     first, second, order, pair_valid = map(moved, plan.pairs)
     anchor, near, far, triplet_valid = map(moved, plan.triplets)
     for b in range(len(index)):
-        rows = index[b].to(device)
+        rows = index[b]
         yield Batch(
-            images=_shown(data.pixels[index[b]].to(device), data.crop, corner[b], flip[b]),
+            images=_shown(pixels[rows], data.crop, corner[b], flip[b]),
             scores=scores[rows],
             rating_variance=variance[rows],
             first=first[b],

@@ -50,12 +50,14 @@ def train(
     fabric = Fabric(accelerator=accelerator, devices=1, precision=recipe.precision)
     kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
+    fused = fabric.device.type == "cuda"
     network, optimizer = fabric.setup(
-        method, kind(trainable, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+        method, kind(trainable, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=fused)
     )
     start = 0
     if checkpoint is not None and checkpoint.exists():
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
+    data = data.to(fabric.device)
     steps = steps_per_epoch(len(data), recipe)
     settings = dump_recipe(recipe)
     with _deterministic(recipe.deterministic):
