@@ -115,3 +115,19 @@ def test_checkpoints_hold_weights_and_optimiser(tmp_path):
     assert load_checkpoint(tmp_path / "c", other, other_optimizer) == 5
     step(other, other_optimizer)
     assert torch.equal(net.weight, other.weight)
+
+
+def test_moments_are_restored_in_the_memory_layout_of_their_weights(tmp_path):
+    def network():
+        net = torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+        return net, torch.optim.Adam(net.parameters())
+
+    net, optimizer = network()
+    net(torch.ones(1, 4, 5, 5)).sum().backward()
+    optimizer.step()
+    save_checkpoint(tmp_path / "c", net, optimizer, 1, "recipe")
+    other, other_optimizer = network()
+    load_checkpoint(tmp_path / "c", other, other_optimizer)
+    moment = other_optimizer.state[other.weight]["exp_avg"]
+    assert moment.stride() == other.weight.stride()
+    assert torch.equal(moment, optimizer.state[net.weight]["exp_avg"])

@@ -48,5 +48,9 @@ def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optim
                 index, name = rest.split(".", 1)
                 state.setdefault(int(index), {})[name] = file.get_tensor(key)
     network.load_state_dict(weights)
+    for index, parameter in enumerate(parameter for group in optimizer.param_groups for parameter in group["params"]):
+        for name, tensor in state.get(index, {}).items():
+            if tensor.shape == parameter.shape:  # moments lie in memory as their weights do: fused optimisers insist
+                state[index][name] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return epoch
