@@ -13,6 +13,7 @@ import torch
 from uol.datasets.synthetic import load_synthetic
 from uol.methods.uol import Uol
 from uol.rated_images import RatedImages
+from uol.training.batches import PackedImages
 from uol.training.recipe import Recipe, check_recipe
 from uol.training.run import run
 
@@ -48,7 +49,7 @@ def drawn_b(drawn: RatedImages) -> RatedImages:
 @pytest.fixture(scope="session")
 def trained(drawn: RatedImages) -> Uol:
     """UOL after a few moments of training."""
-    method = run(drawn, quick_recipe(), accelerator="cpu")
+    method = run(PackedImages.pack(drawn, quick_recipe()), quick_recipe(), accelerator="cpu")
     assert isinstance(method, Uol)
     return method
 
@@ -70,3 +71,9 @@ def image_files(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
     for name, pixels in zip(drawn.names[:10], drawn.images[:10], strict=True):
         Image.fromarray(np.asarray(pixels)).save(folder / f"{name}.png")
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Tests keep decoded images and aligned faces to themselves."""
+    os.environ["UOL_CACHE"] = str(tmp_path_factory.mktemp("cache"))

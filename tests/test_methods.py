@@ -17,7 +17,7 @@ from uol.training.run import run
 @pytest.mark.parametrize("name", methods.names())
 def test_predictions(drawn, name):
     recipe = quick_recipe(method=name)
-    method = run(drawn, recipe, accelerator="cpu")
+    method = run(PackedImages.pack(drawn, recipe), recipe, accelerator="cpu")
     predictions = method.predict(PackedImages.pack(drawn, recipe).centre)
     low, high = drawn.scale
     assert len(predictions.value) == 80

@@ -13,6 +13,10 @@ from uol.training.batches import PackedImages
 from uol.training.run import hold_out, run
 
 
+def trained_on(rated, recipe, *arguments, **options):
+    return run(PackedImages.pack(rated, recipe), recipe, *arguments, **options)
+
+
 def test_held_out_images_do_not_train(drawn):
     packed = PackedImages.pack(drawn, quick_recipe())
     training, held_out = hold_out(packed, quick_recipe(held_out=0.25))
@@ -32,8 +36,8 @@ def test_a_run_folder_keeps_recipe_losses_and_checkpoint_and_resumes(drawn, tmp_
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(drawn, recipe, tmp_path / "run", kill, "cpu")
-    resumed = run(drawn, recipe, tmp_path / "run", accelerator="cpu")
+        trained_on(drawn, recipe, tmp_path / "run", kill, "cpu")
+    resumed = trained_on(drawn, recipe, tmp_path / "run", accelerator="cpu")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "checkpoint.safetensors",
         "metrics.csv",
@@ -42,31 +46,38 @@ def test_a_run_folder_keeps_recipe_losses_and_checkpoint_and_resumes(drawn, tmp_
     losses = pd.read_csv(tmp_path / "run" / "metrics.csv")
     assert losses["epoch"].tolist() == [1, 2, 3]
     assert {"total", "order", "ordinal", "dispersion", "learning_rate", "seconds"} <= set(losses.columns)
-    whole = run(drawn, recipe, accelerator="cpu")
+    whole = trained_on(drawn, recipe, accelerator="cpu")
     pixels = PackedImages.pack(drawn, recipe).centre
     assert np.array_equal(resumed.predict(pixels).value, whole.predict(pixels).value)
 
 
 def test_another_recipe_does_not_overwrite_a_run(drawn, tmp_path):
-    run(drawn, quick_recipe(epochs=1), tmp_path / "run", accelerator="cpu")
+    trained_on(drawn, quick_recipe(epochs=1), tmp_path / "run", accelerator="cpu")
     with pytest.raises(CallError, match="other settings .epochs: 1, now 2."):
-        run(drawn, quick_recipe(epochs=2), tmp_path / "run", accelerator="cpu")
+        trained_on(
+            drawn,
+            quick_recipe(epochs=2),
+            tmp_path / "run",
+            accelerator="cpu",
+        )
 
 
 def test_what_cannot_be_trained_on(drawn):
     with pytest.raises(UolError, match="too few to train on"):
-        run(drawn.subset([0]), quick_recipe())
+        trained_on(drawn.subset([0]), quick_recipe())
     flat = RatedImages("flat", drawn.images, drawn.names, np.full(80, 3.0), Scale(1, 5))
     with pytest.raises(UolError, match="no order to learn"):
-        run(flat, quick_recipe())
+        trained_on(flat, quick_recipe())
     unrated = RatedImages("unrated", drawn.images, drawn.names, np.full(80, np.nan), Scale(1, 5))
     with pytest.raises(UolError, match="nobody rated"):
-        run(unrated, quick_recipe())
+        trained_on(unrated, quick_recipe())
 
 
 def test_unknown_variances_are_no_obstacle(drawn):
     plain = RatedImages("plain", drawn.images, drawn.names, drawn.scores, drawn.scale)
-    predictions = run(plain, quick_recipe(), accelerator="cpu").predict(PackedImages.pack(plain, quick_recipe()).centre)
+    predictions = trained_on(plain, quick_recipe(), accelerator="cpu").predict(
+        PackedImages.pack(plain, quick_recipe()).centre
+    )
     assert np.isfinite(predictions.value).all()
     assert np.isfinite(predictions.dispersion).all()
 
@@ -81,6 +92,7 @@ def test_test_labels_cannot_reach_training(drawn):
     )
     pixels = PackedImages.pack(drawn, quick_recipe()).centre
     first, second = (
-        run(rated.subset(split.train), quick_recipe(), accelerator="cpu").predict(pixels) for rated in (drawn, other)
+        trained_on(rated.subset(split.train), quick_recipe(), accelerator="cpu").predict(pixels)
+        for rated in (drawn, other)
     )
     assert np.array_equal(first.value, second.value)

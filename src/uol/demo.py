@@ -48,7 +48,8 @@ def run_demo(
     own = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="a", size=SIZE)
     other = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="b", size=SIZE)
     split = own.splits["default"]
-    training, test, other_test = own.subset(split.train), own.subset(split.test), other.subset(split.test)
+    packed = PackedImages.pack(own, demo_recipe(seed))
+    training, test, other_test = packed.subset(split.train), packed.subset(split.test), other.subset(split.test)
     rows: list[dict[str, Any]] = []
     predictions: dict[str, Predictions] = {}
     curves: dict[str, list[float]] = {}
@@ -65,14 +66,13 @@ def run_demo(
 
         trained = run(training, recipe, report=note, accelerator="cpu")
         seconds = time.perf_counter() - start
-        pixels = PackedImages.pack(test, recipe).centre
-        predictions[name] = trained.predict(pixels)
+        predictions[name] = trained.predict(test.centre)
         moved = evaluate(other_test.rescaled(own.scale), predictions[name], recipe.threshold)
-        rows.append(_row(name, evaluate(test, predictions[name], recipe.threshold), moved, seconds))
+        rows.append(_row(name, evaluate(test.rated, predictions[name], recipe.threshold), moved, seconds))
     assert isinstance(trained, Uol)
     anchors = other.subset(split.train[:ANCHORS])
     anchored = trained.scorer.anchor(anchors)
-    on_other = Predictions.of(anchored.score_embedded(trained.embed(pixels)))
+    on_other = Predictions.of(anchored.score_embedded(trained.embed(test.centre)))
     moved = evaluate(other_test, on_other).copy()
     for name in ("mae", "rmse"):  # shown on the scale of 1 to 5, as in the other rows
         moved[name] *= own.scale.unit / other.scale.unit  # type: ignore[literal-required]
@@ -95,7 +95,7 @@ def run_demo(
 def _write_report(
     folder: Path,
     rows: list[dict[str, Any]],
-    test: RatedImages,
+    test: PackedImages,
     other_test: RatedImages,
     predictions: dict[str, Predictions],
     on_other: Predictions,
@@ -106,7 +106,8 @@ def _write_report(
     scorer = trained.scorer
     places = np.argsort(best.value)[np.linspace(3, len(test) - 4, 16).astype(int)]
     one = int(np.argsort(best.value)[len(test) * 2 // 3])
-    outcomes = scorer.outcomes(trained.embed(PackedImages.pack(test.subset([one]), trained.recipe).centre))[0]
+    outcomes = scorer.outcomes(trained.embed(test.centre[one : one + 1]))[0]
+    rated = test.rated
     sections = [
         Section(
             "Three methods, two panels",
@@ -122,7 +123,7 @@ def _write_report(
             "Intervals are calibrated on training images that were held out, because the likelihood's own interval is "
             "too narrow: it takes hundreds of comparisons with one image for independent. An interval should hold the "
             "panel's mean score in 95 % of the cases; those that do not are drawn in colour.",
-            figures=[figures.score_against_truth(test.scores, predictions, test.scale, "the panel")],
+            figures=[figures.score_against_truth(rated.scores, predictions, rated.scale, "the panel")],
         ),
         Section(
             "Where faces fall on the scale",
@@ -130,10 +131,10 @@ def _write_report(
             "about people.",
             figures=[
                 figures.places_on_scale(
-                    [np.asarray(test.images[i]) for i in places],
+                    [np.asarray(rated.images[i]) for i in places],
                     Predictions(*(column[places] for column in best)),
-                    test.scores[places],
-                    test.scale,
+                    rated.scores[places],
+                    rated.scale,
                 )
             ],
         ),
@@ -147,8 +148,8 @@ def _write_report(
                     scorer.references.scores,
                     scorer.bradley_terry,
                     (best.value[one], best.low[one], best.high[one]),
-                    float(test.scores[one]),
-                    test.scale,
+                    float(rated.scores[one]),
+                    rated.scale,
                 )
             ],
         ),
@@ -156,7 +157,7 @@ def _write_report(
             "Raters who disagree",
             "UOL also says how widely single raters would differ about a face.",
             figures=[
-                figures.dispersion_against_spread(best.dispersion, np.sqrt(test.variances)),
+                figures.dispersion_against_spread(best.dispersion, np.sqrt(rated.variances)),
                 figures.loss_curves(curves),
             ],
         ),

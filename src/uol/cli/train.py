@@ -11,7 +11,7 @@ from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.rated_images import RatedImages
+    from uol.rated_images import RatedImages, Split
 
 DataOption = Annotated[str, typer.Option("--data", "-d", help="A data set; `uol data list` names them.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Its folder, as its owner distributes it.")]
@@ -52,22 +52,25 @@ def train(
 
     settings = load_recipe(recipe, _changes(changes, init))
     rated = _load(data, root, table)
-    training, test = _divide(rated, split)
-    say(f"{settings.method} on {training.name}: {len(training)} training images, {settings.epochs} epochs")
+    chosen = _split(rated, split)
+    packed = PackedImages.pack(rated, settings)
+    training = packed.subset(chosen.train)
+    say(f"{settings.method} on {rated.name}: {len(training)} training images, {settings.epochs} epochs")
     with progress_bar("training", settings.epochs) as update:
         method = run(training, settings, out, lambda e: update(e.epoch, f"loss {e.losses['total']:.4f}"))
     scorer = getattr(method, "scorer", None)
     if scorer is not None:
         scorer.save_pretrained(out / "model")
-    if test is None:
+    if len(chosen.test) == 0:
         say(f"trained; the data set has no test images. Model: {out / 'model'}")
         return
-    predictions = method.predict(PackedImages.pack(test, settings).centre)
-    figures = evaluate(test, predictions, settings.threshold)
-    rows = pd.DataFrame({"image": list(test.names), "score": test.scores, **predictions._asdict()})
+    test = packed.subset(chosen.test)
+    predictions = method.predict(test.centre)
+    figures = evaluate(test.rated, predictions, settings.threshold)
+    rows = pd.DataFrame({"image": list(test.rated.names), "score": test.rated.scores, **predictions._asdict()})
     write_text(out / "predictions.csv", rows.to_csv(index=False, float_format="%.6g"))
-    write_json(out / "evaluation.json", {"data": test.name, **figures})
-    _show(test.name, figures, as_json)
+    write_json(out / "evaluation.json", {"data": rated.name, **figures})
+    _show(rated.name, figures, as_json)
 
 
 def evaluate(
@@ -80,6 +83,8 @@ def evaluate(
 ) -> None:
     """Compare a model's scores with a panel's; another scale is mapped linearly to the model's, as the paper does.
 
+    Without --split, a data set with several splits is taken whole: its images should not have trained the model.
+
     Example: uol evaluate runs/first --data synthetic
     """
     from uol.evaluation import evaluate as evaluate_predictions
@@ -87,9 +92,11 @@ def evaluate(
     from uol.scorer import Scorer
 
     scorer = Scorer.from_pretrained(model / "model" if (model / "model").is_dir() else model)
-    _, test = _divide(_load(data, root, table), split)
-    if test is None:
-        raise CallError(f"{data}: no test images in this split")
+    rated = _load(data, root, table)
+    whole = split is None and len(rated.splits) != 1
+    test = rated if whole else rated.subset(_split(rated, split).test)
+    if not test.rated:
+        raise CallError(f"{data}: nobody rated these images, so there is nothing to compare with")
     test = test.rescaled(scorer.panel.scale)
     _show(test.name, evaluate_predictions(test, Predictions.of(scorer.score(test.images))), as_json)
 
@@ -103,18 +110,20 @@ def _load(data: str, root: Path | None, table: Path | None) -> RatedImages:
     return rated
 
 
-def _divide(rated: RatedImages, split: str | None) -> tuple[RatedImages, RatedImages | None]:
-    """The training and test images of a split: the named one, the only one, or all images for both roles."""
-    if split is None and len(rated.splits) != 1:
-        if rated.splits:
-            raise CallError(f"{rated.name} has several splits; choose one with --split: {', '.join(rated.splits)}")
-        return rated, None
-    name = next(iter(rated.splits)) if split is None else split
-    name = f"fold-{name}" if name.isdigit() else name
+def _split(rated: RatedImages, name: str | None) -> Split:
+    """The named split, or the only one; without any, all images train and none test."""
+    if name is None and len(rated.splits) > 1:
+        raise CallError(f"{rated.name} has several splits; choose one with --split: {', '.join(rated.splits)}")
+    if name is None and not rated.splits:
+        import numpy as np
+
+        from uol.rated_images import Split
+
+        return Split(np.arange(len(rated)), np.arange(0))
+    name = next(iter(rated.splits)) if name is None else f"fold-{name}" if name.isdigit() else name
     if name not in rated.splits:
         raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
-    chosen = rated.splits[name]
-    return rated.subset(chosen.train), rated.subset(chosen.test) if len(chosen.test) else None
+    return rated.splits[name]
 
 
 def _changes(changes: list[str] | None, init: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from uol.images import pack_images
+from uol.image_cache import cached_images
 from uol.order import Pairs, Triplets, balanced_pairs, hard_triplets
 from uol.rated_images import Indices, RatedImages
 from uol.training.recipe import Recipe
@@ -27,8 +27,11 @@ class PackedImages:
 
     @classmethod
     def pack(cls, rated: RatedImages, recipe: Recipe) -> PackedImages:
-        """Decode and resize all images."""
-        return cls(rated, torch.from_numpy(pack_images(rated.images, recipe.model.resize)), recipe.model.crop)
+        """Decode and resize all images; files are decoded once and then come from the cache.
+
+        Pack a whole data set and take subsets of that: every list of files has a cache of its own.
+        """
+        return cls(rated, torch.from_numpy(cached_images(rated.images, recipe.model.resize)), recipe.model.crop)
 
     @property
     def centre(self) -> Tensor:

@@ -15,7 +15,7 @@ from uol import methods
 from uol.errors import CallError, UolError
 from uol.files import write_text
 from uol.methods.base import Method
-from uol.rated_images import Indices, RatedImages
+from uol.rated_images import Indices
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_metadata
 from uol.training.loop import EpochReport, train
@@ -27,16 +27,17 @@ _FEWEST_IMAGES = 10
 
 
 def run(
-    rated: RatedImages,
+    packed: PackedImages,
     recipe: Recipe,
     folder: str | os.PathLike[str] | None = None,
     report: Callable[[EpochReport], None] | None = None,
     accelerator: str = "auto",
 ) -> Method:
-    """Train the recipe's method on rated images and return it ready to predict.
+    """Train the recipe's method on packed images and return it ready to predict.
 
     `folder` keeps the recipe, the losses per epoch and a checkpoint; the same call on it resumes a run that stopped.
     """
+    rated = packed.rated
     if not rated.rated:
         raise UolError(f"{rated.name}: nobody rated these images; training needs ratings")
     if len(rated) < _FEWEST_IMAGES:
@@ -58,7 +59,6 @@ def run(
         if report is not None:
             report(epoch)
 
-    packed = PackedImages.pack(rated, recipe)
     training, held_out = hold_out(packed, recipe)
     torch.manual_seed(recipe.seed)
     method = methods.find(recipe.method)(recipe, rated.scale)
