@@ -10,28 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from quick import quick_recipe
 from uol.datasets.synthetic import load_synthetic
 from uol.methods.uol import Uol
 from uol.rated_images import RatedImages
 from uol.training.batches import PackedImages
-from uol.training.recipe import Recipe, check_recipe
 from uol.training.run import run
 
 torch.set_num_threads(1)
-
-
-def quick_recipe(**changes: object) -> Recipe:
-    """A recipe that trains a tiny network for moments."""
-    settings: dict[str, object] = {
-        "model": {"backbone": "test_byobnet", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16},
-        "epochs": 3,
-        "batch_size": 16,
-        "learning_rate": 3e-3,
-        "pairs_per_image": 6,
-        "samples": 2,
-        "held_out": 0.2,
-    }
-    return check_recipe(settings | changes, "test")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import quick_recipe
+from quick import quick_recipe
 from uol.order import order_of
 from uol.training.batches import PackedImages, epoch_batches, plan_epoch, steps_per_epoch
 

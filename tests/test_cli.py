@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from conftest import quick_recipe
+from quick import quick_recipe
 from uol.training.recipe import dump_recipe
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from conftest import quick_recipe
+from quick import quick_recipe
 from uol import Scorer, demo
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from conftest import quick_recipe
+from quick import quick_recipe
 from uol import methods
 from uol.errors import UolError
 from uol.training.batches import PackedImages

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import quick_recipe
+from quick import quick_recipe
 from uol import methods
 from uol.errors import CallError, UolError
 from uol.methods.uol import Uol

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conftest import quick_recipe
+from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.rated_images import RatedImages, Scale
 from uol.training.batches import PackedImages
