@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import uol
-from uol.cli import demo, score, train
+from uol.cli import data, demo, score, train
 from uol.errors import UolError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("demo")(demo.demo)
+app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("evaluate")(train.evaluate)
 app.command("score")(score.score)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uol.cli.data import load
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
 
@@ -51,7 +52,7 @@ def train(
     from uol.training.run import run
 
     settings = load_recipe(recipe, _changes(changes, init))
-    rated = _load(data, root, table)
+    rated = load(data, root, table)
     chosen = _split(rated, split)
     packed = PackedImages.pack(rated, settings)
     training = packed.subset(chosen.train)
@@ -92,22 +93,13 @@ def evaluate(
     from uol.scorer import Scorer
 
     scorer = Scorer.from_pretrained(model / "model" if (model / "model").is_dir() else model)
-    rated = _load(data, root, table)
+    rated = load(data, root, table)
     whole = split is None and len(rated.splits) != 1
     test = rated if whole else rated.subset(_split(rated, split).test)
     if not test.rated:
         raise CallError(f"{data}: nobody rated these images, so there is nothing to compare with")
     test = test.rescaled(scorer.panel.scale)
     _show(test.name, evaluate_predictions(test, Predictions.of(scorer.score(test.images))), as_json)
-
-
-def _load(data: str, root: Path | None, table: Path | None) -> RatedImages:
-    from uol.datasets import load
-
-    rated = load(data, root, **({} if table is None else {"table": table}))
-    for note in rated.notes:
-        say(f"{rated.name}: {note}")
-    return rated
 
 
 def _split(rated: RatedImages, name: str | None) -> Split:

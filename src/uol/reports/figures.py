@@ -40,7 +40,7 @@ def score_against_truth(
             0.03, 0.97, f"{inside.mean():.1%} of the intervals hold the panel's mean", transform=ax.transAxes, va="top",
             fontsize=8, color="#444444",
         )  # fmt: skip
-        _tidy(ax)
+        tidy(ax)
     axes[0].set_ylabel("predicted, with 95 % interval")
     return figure
 
@@ -70,7 +70,7 @@ def dispersion_against_spread(predicted: npt.NDArray[np.float64], spread: npt.ND
         title=f"PC {metrics.pearson(x, y):.3f}",
     )
     ax.legend(frameon=False, fontsize=8)
-    _tidy(ax)
+    tidy(ax)
     return figure
 
 
@@ -133,8 +133,8 @@ def likelihood_of_one(
         )
     bottom.set(xlabel="score of the reference", ylabel="certainty", ylim=(0.3, 1.03), xlim=tuple(scale))
     figure.legend(*bottom.get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=3)
-    _tidy(top)
-    _tidy(bottom)
+    tidy(top)
+    tidy(bottom)
     return figure
 
 
@@ -146,10 +146,11 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Figure:
         ax.plot(np.arange(1, len(values) + 1), np.asarray(values) / values[0], color=colour, label=method)
     ax.set(xlabel="epoch", ylabel="training loss / first epoch", ylim=(0, None))
     ax.legend(frameon=False, fontsize=8)
-    _tidy(ax)
+    tidy(ax)
     return figure
 
 
-def _tidy(ax: Axes) -> None:
+def tidy(ax: Axes) -> None:
+    """The plain look that all figures share."""
     ax.spines[["right", "top"]].set_visible(False)
     ax.tick_params(labelsize=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
@@ -47,6 +48,7 @@ def train(
     Every random draw of an epoch follows from the seed and the epoch's number, so that a run that was killed and
     resumed ends, on the CPU, with the very weights of one that was not.
     """
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)  # its greetings are not for our users
     fabric = Fabric(accelerator=accelerator, devices=1, precision=recipe.precision)
     kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]

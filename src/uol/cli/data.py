@@ -1,0 +1,273 @@
+"""uol data: list, check, stats, align, split, fetch."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uol.cli.output import print_json, print_table, progress_bar, say
+from uol.errors import CallError, UolError
+
+if TYPE_CHECKING:
+    from uol.rated_images import RatedImages
+
+app = typer.Typer(help="Look at data sets before training: what they hold, how far raters agree, what would harm.")
+
+NameArgument = Annotated[str, typer.Argument(help="A data set; `uol data list` names them.")]
+RootArgument = Annotated[Path | None, typer.Argument(help="Its folder, as its owner distributes it.")]
+TableOption = Annotated[Path | None, typer.Option("--table", help="For own and votes: the table.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+MEBEAUTY = "https://github.com/fbplab/MEBeauty-database"
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """Name the data sets that uol can read, with their size, scale and terms.
+
+    Example: uol data list
+    """
+    from uol import datasets
+
+    rows: list[dict[str, Any]] = []
+    for name in datasets.names():
+        known = datasets.info(name)
+        scale = None if known.scale is None else list(known.scale)
+        rows.append(
+            {"name": name, "title": known.title, "images": known.images or None, "scale": scale, "terms": known.terms,
+             "expects": known.expects}
+        )  # fmt: skip
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        row["scale"] = None if row["scale"] is None else "{:g} to {:g}".format(*row["scale"])
+    print_table(
+        rows, {"name": "name", "images": "images", "scale": "scale", "expects": "what to give", "terms": "terms"}
+    )
+
+
+@app.command()
+def stats(
+    name: NameArgument,
+    root: RootArgument = None,
+    table: TableOption = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a report with figures.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Describe a rated set: scores, disagreement, reliability, groups.
+
+    Example: uol data stats mebeauty MEBeauty-database --html mebeauty.html
+    """
+    from uol.data_stats import data_stats
+    from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES, write_data_report
+
+    rated = load(name, root, table)
+    found = data_stats(rated)
+    if html is not None:
+        write_data_report(html, rated, found)
+        say(f"report: {html}")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {"what": "images", "value": found["images"]},
+        {"what": "raters", "value": found["raters"]},
+        {"what": "mean score", "value": found["score"]["mean"]},
+        {"what": "sd of the scores", "value": found["score"]["sd"]},
+        {"what": "mean rating variance", "value": found["mean_rating_variance"]},
+        *({"what": RELIABILITY_NAMES[key], "value": value} for key, value in found["reliability"].items()),
+    ]
+    print_table(rows, {"what": rated.name, "value": "value"})
+    for column, groups in found["by_group"].items():
+        if 1 < len(groups) <= 40:
+            print()
+            print_table(groups, GROUP_COLUMNS | {"group": column})
+
+
+@app.command()
+def check(
+    name: NameArgument,
+    root: RootArgument = None,
+    table: TableOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for what would harm a training: unreadable files, copies, and photographs on both sides of a split.
+
+    Exits with 1 where training would be harmed. Near-duplicates are pictures of one photograph (cropped, scaled,
+    recoloured, mirrored); people are never compared.
+
+    Example: uol data check scut-fbp5500 SCUT-FBP5500_v2
+    """
+    from uol.data_checks import check as check_images
+
+    rated = load(name, root, table)
+    with progress_bar("reading", len(rated)) as update:
+        report = check_images(rated, progress=lambda done, _: update(done))
+    if as_json:
+        print_json(report.as_json())
+    else:
+        rows = [
+            {"what": "images", "value": report.images},
+            {"what": "unreadable", "value": len(report.unreadable)},
+            {"what": "copies, byte for byte", "value": sum(len(copies) - 1 for copies in report.exact)},
+            {"what": "near-duplicate pairs", "value": len(report.near)},
+        ]
+        print_table(rows, {"what": rated.name, "value": "value"})
+        if report.splits:
+            print()
+            print_table(
+                [
+                    {
+                        "split": split.split,
+                        "train": split.train,
+                        "test": split.test,
+                        "copies": split.exact,
+                        "near": len(split.leaks) - split.exact,
+                        "examples": ", ".join(f"{leak.test} ~ {leak.train}" for leak in split.leaks[:3]),
+                    }
+                    for split in report.splits
+                ],
+                {"split": "split", "train": "train", "test": "test", "copies": "test copies of train",
+                 "near": "near-duplicates", "examples": "such as"},
+            )  # fmt: skip
+        for entry in report.unreadable[:20]:
+            say(f"uol: {entry.reason}")
+        for problem in report.problems:
+            say(f"uol: {problem}")
+    if report.harmful:
+        raise typer.Exit(1)
+
+
+@app.command()
+def split(
+    name: NameArgument,
+    root: RootArgument = None,
+    table: TableOption = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="How many.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A CSV: image, fold.")] = Path("folds.csv"),
+) -> None:
+    """Divide a data set into folds of like scores that keep near-duplicate images together.
+
+    Example: uol data split own photos/ --table ratings.csv --folds 5 --out folds.csv
+    """
+    import pandas as pd
+
+    from uol.data_checks import read_contents, split_folds
+    from uol.files import write_text
+
+    rated = load(name, root, table)
+    with progress_bar("reading", len(rated)) as update:
+        groups = read_contents(rated.images, progress=lambda done, _: update(done)).groups
+    made = split_folds(rated, folds, seed, groups)
+    fold = pd.Series(0, index=range(len(rated)))
+    for number, chosen in enumerate(made.values(), 1):
+        fold.iloc[chosen.test] = number
+    write_text(out, pd.DataFrame({"image": list(rated.names), "fold": fold}).to_csv(index=False))
+    say(f"{len(made)} folds of {', '.join(str(len(s.test)) for s in made.values())} images: {out}")
+
+
+@app.command()
+def align(
+    folder: Annotated[Path, typer.Argument(help="A folder of photographs.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the aligned faces go, under the same names.")],
+    size: Annotated[int, typer.Option("--size", min=16, help="Pixels of the square crop.")] = 256,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the main face of every photograph and crop it as SCUT-FBP5500 frames its faces.
+
+    Faces that are there already are kept; faces.csv says what is doubtful about each.
+
+    Example: uol data align photos/ --out faces/
+    """
+    from PIL import Image
+
+    from uol.face_cache import FaceCache, align_many
+    from uol.faces import AlignedFace
+    from uol.files import replacing, write_text
+    from uol.images import find_images
+
+    photographs = find_images(folder)
+    targets = [out / path.relative_to(folder).with_suffix(".png") for path in photographs]
+    if len(set(targets)) < len(targets):
+        twice = next(target for target in targets if targets.count(target) > 1)
+        raise UolError(f"two photographs would become {twice}; rename one of them")
+    rows: list[dict[str, Any]] = []
+    with progress_bar("aligning", len(photographs)) as update:
+        aligned = align_many(photographs, size, FaceCache(size=size), lambda done, _: update(done), workers=2)
+        for index, result in aligned:
+            row: dict[str, Any] = {"image": str(photographs[index].relative_to(folder)), "face": None, "problems": ""}
+            if isinstance(result, AlignedFace):
+                with replacing(targets[index]) as temporary:
+                    Image.fromarray(result.image).save(temporary, format="PNG")
+                row |= {"face": str(targets[index].relative_to(out)), "problems": "; ".join(result.problems)}
+            else:
+                row["problems"] = str(result)
+            rows.append(row)
+    import pandas as pd
+
+    write_text(out / "faces.csv", pd.DataFrame(rows).to_csv(index=False))
+    failed = [row for row in rows if row["face"] is None]
+    doubtful = sum(bool(row["problems"]) for row in rows) - len(failed)
+    if as_json:
+        print_json({"images": len(rows), "aligned": len(rows) - len(failed), "doubtful": doubtful, "failed": failed})
+    else:
+        print_table(
+            [{"images": len(rows), "aligned": len(rows) - len(failed), "doubtful": doubtful, "failed": len(failed)}],
+            {"images": "images", "aligned": "aligned", "doubtful": "doubtful", "failed": "without a face"},
+        )
+        for row in failed[:20]:
+            say(f"uol: {row['problems']}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="mebeauty: the only set whose owners offer a public repository.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
+) -> None:
+    """Clone a data set's public repository; for research, under its owner's terms. Needs git and a network.
+
+    Example: uol data fetch mebeauty --out MEBeauty-database
+    """
+    from uol.files import replacing_folder
+
+    if name != "mebeauty":
+        raise CallError(f"{name} cannot be fetched: ask its owners (uol data list says what to get)")
+    if out.exists():
+        raise CallError(f"{out}: already there; give a folder that does not exist")
+    if shutil.which("git") is None:
+        raise UolError("git is not installed; install it, or download the repository by hand")
+    say(f"cloning {MEBEAUTY}")
+    with replacing_folder(out) as temporary:
+        clone = ["git", "clone", "--quiet", "--depth", "1", MEBEAUTY, str(temporary / "clone")]
+        result = subprocess.run(clone, capture_output=True, text=True, env=_git_environment(), check=False)
+        if result.returncode != 0:
+            reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise UolError(f"{MEBEAUTY} could not be cloned ({reason}); are you online?")
+        for item in (temporary / "clone").iterdir():
+            item.rename(temporary / item.name)
+        (temporary / "clone").rmdir()
+    say(f"fetched to {out}; check it with: uol data check mebeauty {out}")
+
+
+def load(name: str, root: Path | None, table: Path | None) -> RatedImages:
+    """Load a data set and say what its loader had to skip or repair."""
+    from uol import datasets
+
+    rated = datasets.load(name, root, **({} if table is None else {"table": table}))
+    for note in rated.notes:
+        say(f"{rated.name}: {note}")
+    return rated
+
+
+def _git_environment() -> dict[str, str]:
+    import os
+
+    return os.environ | {"GIT_TERMINAL_PROMPT": "0"}  # a question nobody can answer would hang a script

@@ -1,0 +1,118 @@
+"""The HTML report on a rated data set: distribution, disagreement, raters and groups."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from uol.data_stats import data_stats
+from uol.rated_images import RatedImages
+from uol.reliability import rater_table
+from uol.reports.figures import BLUE, GREY, ORANGE, tidy
+from uol.reports.html import Section, write_report
+
+GROUP_COLUMNS = {
+    "group": "group", "images": "images", "mean": "mean score", "low": "low", "high": "high", "sd": "sd",
+    "mean_rating_variance": "mean rating variance",
+}  # fmt: skip
+RELIABILITY_NAMES = {
+    "icc_2_1": "ICC(2,1): one rater", "icc_2_k": "ICC(2,k): the panel's mean", "icc_1_1": "ICC(1,1): one rating",
+    "icc_1_k": "ICC(1,k): the panel's mean", "raters_per_image": "ratings per image (harmonic mean)",
+    "krippendorff_alpha": "Krippendorff's alpha, interval", "split_half": "split half",
+    "spearman_brown": "split half, Spearman-Brown",
+}  # fmt: skip
+
+
+def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: dict[str, Any] | None = None) -> None:
+    """Write the report; `stats` may be given where they are computed already."""
+    stats = data_stats(rated) if stats is None else stats
+    sections = [
+        Section(
+            "Scores",
+            f"Mean {stats['score']['mean']:.3f}, from {stats['score']['min']:.2f} to {stats['score']['max']:.2f} on a "
+            f"scale of {rated.scale.low:g} to {rated.scale.high:g}.",
+            figures=[_distribution(rated), *_disagreement(rated)],
+        ),
+        Section(
+            "Reliability",
+            "How far raters agree, and how well their mean would be found again with other raters of the same kind."
+            if stats["reliability"]
+            else "Only means are known: reliability needs single ratings, or counts per level.",
+            {"what": "", "value": "value"} if stats["reliability"] else None,
+            [{"what": RELIABILITY_NAMES[name], "value": value} for name, value in stats["reliability"].items()],
+        ),
+    ]
+    if rated.ratings is not None and len(rated.ratings.raters) > 1:
+        sections.append(
+            Section(
+                "Raters",
+                "Leniency is a rater's shift apart from the images seen; agreement is the correlation with the others.",
+                figures=[_raters(rated)],
+            )
+        )
+    for name, rows in stats["by_group"].items():
+        if 1 < len(rows) <= 40:
+            sections.append(
+                Section(f"By {name}", "Mean scores with 95 % intervals.", GROUP_COLUMNS, rows, [_groups(rows)])
+            )
+    if rated.notes:
+        sections.append(
+            Section("Notes of the loader", columns={"note": "note"}, rows=[{"note": n} for n in rated.notes])
+        )
+    write_report(
+        path, f"Ratings: {rated.name}", f"{len(rated)} images, {stats['raters'] or 'unknown'} raters.", sections
+    )
+
+
+def _distribution(rated: RatedImages) -> Figure:
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    ax = figure.subplots()
+    ax.hist(rated.scores, bins=40, range=rated.scale, color=BLUE)
+    ax.set(xlabel="mean score", ylabel="images")
+    tidy(ax)
+    return figure
+
+
+def _disagreement(rated: RatedImages) -> list[Figure]:
+    known = np.flatnonzero(np.isfinite(rated.variances))
+    if known.size < 10:
+        return []
+    x, y = rated.scores[known], rated.variances[known]
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    ax = figure.subplots()
+    ax.plot(x, y, ".", color=BLUE, ms=2.5, alpha=0.4)
+    parts = np.array_split(np.argsort(x), 10)
+    ax.plot([x[p].mean() for p in parts], [y[p].mean() for p in parts], "o-", color=ORANGE, label="means of ten groups")
+    ax.set(xlabel="mean score", ylabel="variance of the ratings")
+    ax.legend(frameon=False, fontsize=8)
+    tidy(ax)
+    return [figure]
+
+
+def _raters(rated: RatedImages) -> Figure:
+    assert rated.ratings is not None
+    table = rater_table(rated.ratings)
+    figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+    ax = figure.subplots()
+    ax.axvline(0, color=GREY, lw=0.8)
+    ax.plot(table["leniency"], table["agreement"], "o", color=BLUE, ms=4, alpha=0.7)
+    ax.set(xlabel="leniency", ylabel="agreement with the other raters")
+    tidy(ax)
+    return figure
+
+
+def _groups(rows: list[dict[str, Any]]) -> Figure:
+    figure = Figure(figsize=(7.2, 0.8 + 0.34 * len(rows)), layout="constrained")
+    ax = figure.subplots()
+    for place, row in enumerate(rows):
+        if row["low"] is not None:
+            ax.plot([row["low"], row["high"]], [place, place], color=BLUE, lw=2)
+        ax.plot(row["mean"], place, "o", color=BLUE)
+    ax.set_yticks(range(len(rows)), [f"{row['group']} ({row['images']})" for row in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlabel("mean score")
+    tidy(ax)
+    return figure
