@@ -9,6 +9,7 @@ import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -227,6 +228,11 @@ def test_a_photograph_on_its_side(degrees, said):
     assert face_problems(face, (1000, 1000)) == expected
 
 
+def test_unsteady_eyes_are_reported():
+    face = replace(upright(256), steady=False)
+    assert face_problems(face, (256, 256)) == ("eyes uncertain (not found again where they should be)",)
+
+
 def test_cut_off():
     assert face_problems(upright(256, -90), (256, 256)) == ("cut off at the border",)
     assert outside(upright(256), (256, 256)) == 0
@@ -301,7 +307,7 @@ def test_turn_back_follows_numpy(turns):
 
 
 def test_looking_again_takes_the_median_of_the_nearest(monkeypatch):
-    shift = {160: 0.0, 130: 2.0, 100: 90.0}
+    shift = dict(zip((attempt.smallest for attempt in face_detector.ALIGNED), (0.0, 2.0, 90.0), strict=True))
 
     def look(pixels: np.ndarray, attempt: Attempt) -> list[Any]:
         box = (0.0, 0.0, 1.0, 1.0)
@@ -496,7 +502,7 @@ def finder(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         if pixels[0, 0, 0] == 13:
             raise ZeroDivisionError("thirteen")
         crop = np.resize(pixels, (size, size, 3)).astype(np.uint8)
-        return AlignedFace(crop, upright(40.5, 1.25, 2.5, 0.875), ("turned away",))
+        return AlignedFace(crop, replace(upright(40.5, 1.25, 2.5, 0.875), steady=False), ("turned away",))
 
     monkeypatch.setattr(face_cache, "find_face", find)
     monkeypatch.setattr(face_cache, "opencv", lambda: None)
@@ -515,6 +521,7 @@ def same(a: AlignedFace, b: AlignedFace) -> bool:
         and a.face.box == b.face.box
         and np.array_equal(a.face.points, b.face.points)
         and a.face.confidence == b.face.confidence
+        and a.face.steady == b.face.steady
     )
 
 

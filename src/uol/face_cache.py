@@ -145,7 +145,12 @@ def _write(place: Path, aligned: AlignedFace | None) -> None:
     write_json(  # last: an entry exists only when its crop does
         place.with_suffix(".json"),
         {
-            "face": {"box": list(face.box), "points": face.points.tolist(), "confidence": face.confidence},
+            "face": {
+                "box": list(face.box),
+                "points": face.points.tolist(),
+                "confidence": face.confidence,
+                "steady": face.steady,
+            },
             "problems": list(aligned.problems),
             "pixels": hashlib.sha256(aligned.image.tobytes()).hexdigest(),
         },
@@ -162,9 +167,10 @@ def _read(place: Path, size: int) -> AlignedFace | str | None:
             image = np.array(opened.convert("RGB"))
         if image.shape != (size, size, 3) or hashlib.sha256(image.tobytes()).hexdigest() != entry["pixels"]:
             return None
-        left, top, width, height = map(float, entry["face"]["box"])
-        points = np.array(entry["face"]["points"], np.float64).reshape(5, 2)
-        face = Face((left, top, width, height), points, float(entry["face"]["confidence"]))
+        found = entry["face"]
+        left, top, width, height = map(float, found["box"])
+        points = np.array(found["points"], np.float64).reshape(5, 2)
+        face = Face((left, top, width, height), points, float(found["confidence"]), bool(found["steady"]))
         return AlignedFace(image, face, tuple(map(str, entry["problems"])))
     except (OSError, ValueError, KeyError, TypeError, SyntaxError):  # SyntaxError: Pillow's word for a broken PNG
         return None

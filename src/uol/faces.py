@@ -62,6 +62,7 @@ class Face:
     box: tuple[float, float, float, float]
     points: Floats
     confidence: float
+    steady: bool = True  # the eyes were found again where the points put them
 
     @property
     def size(self) -> float:
@@ -84,25 +85,17 @@ class AlignedFace:
 
 
 def find_face(image: ImageLike, size: int = 256, border: Border = BORDER) -> AlignedFace:
-    """Decode an image, find its main face and align it; `FaceError` where there is none.
-
-    The crop is looked at again: where the detector, now seeing the face upright and at the usual size, finds an eye
-    more than `SETTLED` away from the template, its new points are tried, and the best of `MAX_LOOKS` is kept.
-    """
+    """Decode an image, find its main face and align it; `FaceError` where there is none."""
     photo = read_image(image)
     faces = detect_faces(photo)
     if not faces:
         raise FaceError(no_face(image))
     main = choose_main(faces, photo.size)
-    face, away = _settle(photo, main)
-    aligned = align_face(photo, face, size, border)
-    people = sum(f.confidence >= SURE and f.size >= BYSTANDER * main.size for f in faces)
-    problems = list(aligned.problems)
+    aligned = align_face(photo, main, size, border)
+    people = sum(face.confidence >= SURE and face.size >= BYSTANDER * main.size for face in faces)
     if people > 1:
-        problems.insert(0, f"{people} faces: largest taken")
-    if away > MISPLACED:
-        problems.append("eyes uncertain (not found again where they should be)")
-    return replace(aligned, problems=tuple(problems))
+        return replace(aligned, problems=(f"{people} faces: largest taken", *aligned.problems))
+    return aligned
 
 
 def no_face(image: ImageLike) -> str:
@@ -112,9 +105,16 @@ def no_face(image: ImageLike) -> str:
 
 
 def detect_faces(image: ImageLike) -> list[Face]:
-    """All faces of an image, surest first; empty where there are none, even at other scales and orientations."""
-    found = detect(np.asarray(read_image(image)))
-    faces = [Face(box, points, confidence) for box, points, confidence in found]
+    """All faces of an image, surest first; empty where there are none, even at other scales and orientations.
+
+    Each that is not far smaller than the largest is looked at again in its own aligned crop: where the detector, now
+    seeing it upright and at the usual size, finds an eye more than `SETTLED` away from the template, its new points
+    are tried, and the best of `MAX_LOOKS` are kept.
+    """
+    photo = read_image(image)
+    faces = [Face(box, points, confidence) for box, points, confidence in detect(np.asarray(photo))]
+    largest = max((face.size for face in faces), default=0.0)
+    faces = [_settle(photo, face) if face.size >= BYSTANDER * largest else face for face in faces]
     return sorted(faces, key=lambda face: -face.confidence)
 
 
@@ -152,7 +152,7 @@ def align_face(image: ImageLike, face: Face, size: int = 256, border: Border = B
 
 
 def face_problems(face: Face, photo: tuple[int, int]) -> tuple[str, ...]:
-    """What is doubtful about a face in a photograph of (width, height) pixels, judged by its five points alone."""
+    """What is doubtful about a face in a photograph of (width, height) pixels, judged by its points."""
     problems = []
     if face.eye_distance < TINY_EYES:
         problems.append(f"tiny face ({face.eye_distance:.0f} px between the eyes)")
@@ -164,6 +164,8 @@ def face_problems(face: Face, photo: tuple[int, int]) -> tuple[str, ...]:
         problems.append(f"photograph turned {round(tilt / 90) % 4 * 90}°")
     if outside(face, photo) > CUT_OFF:
         problems.append("cut off at the border")
+    if not face.steady:
+        problems.append("eyes uncertain (not found again where they should be)")
     return tuple(problems)
 
 
@@ -221,14 +223,13 @@ def invert(matrix: Floats) -> Floats:
     return np.column_stack([linear, -linear @ matrix[:, 2]])
 
 
-def _settle(photo: Image.Image, face: Face) -> tuple[Face, float]:
-    """The face whose crop has its eyes nearest the template when detected again, and how far the further eye is."""
+def _settle(photo: Image.Image, face: Face) -> Face:
+    """The face with the points whose crop has its eyes nearest the template when looked at again."""
     size = 256
     best, best_away = face, np.inf
     for _ in range(MAX_LOOKS):
         matrix = similarity(face.points, TEMPLATE * size, WEIGHTS)
-        crop = _warp(photo, matrix, size, "edge")
-        points = look_again(crop, TEMPLATE * size)
+        points = look_again(_warp(photo, matrix, size, "edge"), TEMPLATE * size)
         if points is None:
             break
         away = float(np.hypot(*(points / size - TEMPLATE)[:2].T).max())
@@ -237,7 +238,7 @@ def _settle(photo: Image.Image, face: Face) -> tuple[Face, float]:
         if away <= SETTLED:
             break
         face = replace(face, points=transform(invert(matrix), points))
-    return best, best_away
+    return replace(best, steady=best_away <= MISPLACED)
 
 
 def _warp(photo: Image.Image, matrix: Floats, size: int, border: Border) -> npt.NDArray[np.uint8]:
