@@ -52,6 +52,11 @@ def test_few_images_give_wide_but_finite_intervals(n):
     assert np.mean(held) > (0.85 if n == 2 else 0.92)
 
 
+def test_a_line_never_turns_the_order_round():
+    truth = np.linspace(1, 5, 60)
+    assert calibrate(truth, -truth, np.full(60, 0.1)).slope == 1
+
+
 def test_degenerate_errors():
     assert calibrate([3.0], [3.0], [0.1]).images == 0
     perfect = calibrate(np.linspace(1, 5, 50), np.linspace(1, 5, 50), np.full(50, 0.1))
@@ -72,6 +77,9 @@ def test_dispersion_follows_the_ratings():
 
 def test_dispersion_without_knowledge_or_with_little():
     nan = np.full(5, np.nan)
+    assert np.isnan(Calibration().dispersion([1.0])).all()
+    points = Calibration().with_dispersion(np.zeros(50), np.full(50, 0.25))
+    assert points.dispersion([0.0]) == pytest.approx([0.5])
     assert Calibration().with_dispersion(np.ones(5), nan) == Calibration()
     few = Calibration().with_dispersion(np.arange(1.0, 6), np.full(5, 0.25))
     assert few.dispersion([0.1, 10.0]) == pytest.approx([0.5, 0.5])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -97,6 +98,14 @@ def test_broken_images_are_named_and_the_others_scored(uol, model_folder, image_
     assert scored["value"] is not None
 
 
+def test_file_names_are_shown_as_they_are(uol, model_folder, image_files, tmp_path):
+    (tmp_path / "d[").mkdir()
+    shutil.copy(sorted(image_files.iterdir())[0], tmp_path / "d[" / "x] [red].png")
+    code, out, err = uol("score", tmp_path, "--model", model_folder)
+    assert (code, err) == (0, "")
+    assert "d[/x] [red].png" in out
+
+
 def test_compare_and_rank(uol, model_folder, image_files):
     first, second = sorted(image_files.iterdir())[:2]
     code, out, _ = uol("compare", first, second, "--model", model_folder, "--json")
@@ -139,7 +148,10 @@ def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp
         (2, ("score", tmp_path / "empty", "--model", model_folder), "no images in this folder"),
         (2, ("score", image, "--model", tmp_path / "nowhere"), "no such model folder"),
         (1, ("score", image, "--model", tmp_path / "empty"), "config.json is missing"),
-        (1, ("compare", image, tmp_path / "nowhere.jpg", "--model", model_folder), "no such image file"),
+        (2, ("compare", image, tmp_path / "nowhere.jpg", "--model", model_folder), "no such file or folder"),
+        (2, ("anchor", image_files, ratings_file, "--model", model_folder, "--out", image_files), "other files in it"),
+        (2, (*train, "--set", "x=["), "not readable"),
+        (2, (*train, "--data", "own", "--root", image_files), "--table"),
         (2, ("train", "--out", tmp_path / "run", "--recipe", tmp_path / "typo.yaml"), "did you mean 'epochs'"),
         (2, (*train, "--data", "scut"), "unknown data set"),
         (2, (*train, "--data", "mebeauty"), "needs a folder"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from uol.errors import UolError
@@ -18,6 +19,8 @@ def test_writing_replaces_in_one_step(tmp_path):
     write_json(path, {"é": 1})
     assert json.loads(path.read_text(encoding="utf-8")) == {"é": 1}
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+    write_json(path, {"nan": float("nan"), "array": [np.float64(1.5), np.inf]})
+    assert json.loads(path.read_text()) == {"nan": None, "array": [1.5, None]}
 
 
 def test_failure_keeps_what_was_there(tmp_path):

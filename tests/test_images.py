@@ -58,6 +58,15 @@ def test_other_modes(tmp_path, ramp):
         assert np.abs(found.mean(-1) - grey).mean() < 5, name
 
 
+def test_numbers_of_any_range_become_grey_levels(tmp_path, ramp):
+    grey = np.asarray(ramp.convert("L"))
+    for name, values in {"unit": grey / 255, "byte": grey * 1.0, "big": grey * 1000.0}.items():
+        Image.fromarray(values.astype(np.float32)).save(tmp_path / f"{name}.tif")
+        found = np.asarray(read_image(tmp_path / f"{name}.tif"), int)[..., 0]
+        expected = grey if name != "big" else grey * (255 / grey.max())
+        assert np.abs(found - expected).max() <= 1, name
+
+
 def test_transparency_is_laid_over_white(tmp_path):
     layer = Image.new("RGBA", (4, 2), (*RED, 255))
     layer.putpixel((0, 0), (0, 0, 0, 0))

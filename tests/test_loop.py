@@ -11,7 +11,7 @@ from quick import quick_recipe
 from uol import methods
 from uol.errors import UolError
 from uol.training.batches import PackedImages
-from uol.training.checkpoint import load_checkpoint, read_metadata, save_checkpoint
+from uol.training.checkpoint import Progress, load_checkpoint, read_progress, save_checkpoint
 from uol.training.loop import learning_rate, train
 
 
@@ -66,7 +66,7 @@ def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_
 
     with pytest.raises(KeyboardInterrupt):
         trained_weights(drawn, recipe, checkpoint=checkpoint, report=kill)
-    assert read_metadata(checkpoint)[0] == 2
+    assert read_progress(checkpoint).epoch == 2
     reports = []
     resumed = trained_weights(drawn, recipe, checkpoint=checkpoint, report=reports.append)
     assert [report.epoch for report in reports] == [3, 4]
@@ -86,7 +86,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_checkpoint(draw
         UolError, match="the loss became nan in epoch 2: lower the learning_rate; the state after epoch 1"
     ):
         train(method, data, recipe, checkpoint, poison, accelerator="cpu")
-    assert read_metadata(checkpoint)[0] == 1
+    assert read_progress(checkpoint).epoch == 1
 
 
 def test_a_damaged_checkpoint_is_named(drawn, tmp_path):
@@ -109,7 +109,7 @@ def test_checkpoints_hold_weights_and_optimiser(tmp_path):
 
     net, optimizer = network()
     step(net, optimizer)
-    save_checkpoint(tmp_path / "c", net, optimizer, 5, "recipe")
+    save_checkpoint(tmp_path / "c", net, optimizer, Progress(5, "recipe", "data"))
     step(net, optimizer)
     other, other_optimizer = network()
     assert load_checkpoint(tmp_path / "c", other, other_optimizer) == 5
@@ -125,7 +125,7 @@ def test_moments_are_restored_in_the_memory_layout_of_their_weights(tmp_path):
     net, optimizer = network()
     net(torch.ones(1, 4, 5, 5)).sum().backward()
     optimizer.step()
-    save_checkpoint(tmp_path / "c", net, optimizer, 1, "recipe")
+    save_checkpoint(tmp_path / "c", net, optimizer, Progress(1, "recipe", "data"))
     other, other_optimizer = network()
     load_checkpoint(tmp_path / "c", other, other_optimizer)
     moment = other_optimizer.state[other.weight]["exp_avg"]

@@ -20,6 +20,8 @@ def test_correlations():
     assert metrics.pearson(TRUTH, PREDICTED) == pytest.approx(stats.pearsonr(TRUTH, PREDICTED).statistic)
     assert metrics.spearman(TRUTH, PREDICTED) == pytest.approx(stats.spearmanr(TRUTH, PREDICTED).statistic)
     assert math.isnan(metrics.pearson(TRUTH, np.ones(60)))
+    assert math.isnan(metrics.pearson(np.arange(7), np.full(7, 0.1)))  # whose mean is not exactly 0.1
+    assert math.isnan(metrics.spearman(TRUTH, np.ones(60)))
 
 
 def test_errors():

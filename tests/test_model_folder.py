@@ -71,3 +71,24 @@ def test_files_that_do_not_fit_each_other(copy):
 def test_no_folder():
     with pytest.raises(CallError, match="no such model folder"):
         Scorer.from_pretrained("nowhere")
+
+
+def test_a_folder_with_other_files_is_never_replaced(trained, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_text("precious")
+    with pytest.raises(CallError, match="other files in it"):
+        trained.scorer.save_pretrained(tmp_path / "photos")
+    assert (tmp_path / "photos" / "a.jpg").read_text() == "precious"
+    for _ in range(2):  # an older model is replaced
+        trained.scorer.save_pretrained(tmp_path / "model")
+
+
+def test_senseless_settings_are_refused(copy):
+    whole = (copy / "config.json").read_text()
+    for part, name, value in (("bradley_terry", "k", -1.0), ("panel", "high", 0.0), ("model", "backbone", "vgg-16")):
+        config = json.loads(whole)
+        config[part][name] = value
+        (copy / "config.json").write_text(json.dumps(config))
+        with pytest.raises(UolError, match=r"config.json") as caught:
+            Scorer.from_pretrained(copy)
+        assert caught.value.exit_code == 1

@@ -256,7 +256,7 @@ def test_spreadsheet_through_the_registry(folder, tmp_path):
     pd.DataFrame({"image": ["001", "002"], "a": [1, 2], "b": [3.0, None]}).to_excel(file, index=False)
     images = datasets.load("own", folder, table=file)
     assert images.scores.tolist() == [2, 2]
-    with pytest.raises(CallError, match="data set own: missing a required argument: 'table'"):
+    with pytest.raises(CallError, match="own needs a table of ratings"):
         datasets.load("own", folder)
     with pytest.raises(CallError, match="no such folder"):
         datasets.load("own", tmp_path / "absent", table=file)

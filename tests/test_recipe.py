@@ -37,6 +37,9 @@ def test_changes_reach_inside():
         ("model: {backbon: vgg16}", "unknown setting 'backbon'; did you mean 'backbone'"),
         ("epochs: many", "epochs: input should be a valid integer"),
         ("epochs: -1", "epochs: input should be greater than or equal to 1"),
+        ("model: {resize: 64, crop: 72}", "a crop of 72 pixels does not fit"),
+        ("learning_rate: .inf", "learning_rate: input should be a finite number"),
+        ("seed: 99999999999999999999", "seed: input should be less than"),
         ("- a list", "a recipe is a list of settings"),
         ("a: b: c", "not readable as YAML"),
     ],
@@ -53,6 +56,8 @@ def test_unknown_recipes_and_changes():
         load_recipe("papper")
     with pytest.raises(CallError, match="did you mean 'learning_rate'"):
         Recipe().with_changes({"learning_rat": 1})
+    with pytest.raises(CallError, match="backbone has no settings of its own"):
+        Recipe().with_changes({"model.backbone.x": 1})
     with pytest.raises(CallError, match="unknown setting 'modle'"):
         Recipe().with_changes({"modle.backbone": "vgg16"})
 

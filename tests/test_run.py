@@ -79,7 +79,7 @@ def test_unknown_variances_are_no_obstacle(drawn):
         PackedImages.pack(plain, quick_recipe()).centre
     )
     assert np.isfinite(predictions.value).all()
-    assert np.isfinite(predictions.dispersion).all()
+    assert np.isnan(predictions.dispersion).all()  # nothing is known of how raters differ
 
 
 def test_test_labels_cannot_reach_training(drawn):
@@ -96,3 +96,18 @@ def test_test_labels_cannot_reach_training(drawn):
         for rated in (drawn, other)
     )
     assert np.array_equal(first.value, second.value)
+
+
+def test_a_run_is_not_resumed_on_other_images(drawn, tmp_path):
+    """Or else images that trained it would test it."""
+    recipe = quick_recipe(epochs=1)
+    trained_on(drawn.subset(np.arange(60)), recipe, tmp_path / "run", accelerator="cpu")
+    with pytest.raises(CallError, match="holds a run on other images"):
+        trained_on(drawn.subset(np.arange(20, 80)), recipe, tmp_path / "run", accelerator="cpu")
+
+
+def test_two_images_at_least_are_held_out(drawn):
+    packed = PackedImages.pack(drawn.subset(np.arange(10)), quick_recipe())
+    held_out = hold_out(packed, quick_recipe(held_out=0.05))[1]
+    assert held_out is not None
+    assert len(held_out) == 2

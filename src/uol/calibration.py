@@ -6,9 +6,11 @@ was fitted on images the network knows, so it is far too narrow. Held-out images
     value    = intercept + slope · (Bradley-Terry score)
     interval = value ± quantile · √((scale · standard error)² + floor²)
 
-`scale` and `floor` maximise the Gaussian likelihood of the held-out errors; `quantile` is then the split-conformal
-quantile of the errors so standardised, which gives the stated coverage for new images of the same kind. The predicted
-degree of dispersion becomes a standard deviation of ratings in the panel's units by a straight line between logarithms.
+`scale` and `floor` maximise the Gaussian likelihood of the held-out errors; `quantile` is then the quantile of the
+errors so standardised, as in split-conformal prediction, but on the same images: the stated coverage is met closely
+from some fifty images on, not guaranteed. Where the likelihood's errors tell nothing, `scale` is 0 and all widths are
+equal. The predicted degree of dispersion becomes a standard deviation of ratings in the panel's units by a straight
+line between logarithms.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ class Calibration(BaseModel):
     scale: float = Field(1.0, ge=0)
     floor: float = Field(0.0, ge=0)
     quantile: float = Field(float(norm.ppf(0.975)), gt=0)
-    dispersion_intercept: float = 0.0
-    dispersion_slope: float = 1.0
+    dispersion_intercept: float | None = Field(None, description="None where the spread of ratings is unknown")
+    dispersion_slope: float = 0.0
     images: int = Field(0, ge=0, description="how many held-out images taught it; 0: the likelihood's own interval")
 
     def value(self, raw: npt.ArrayLike, bounds: tuple[float, float]) -> Floats:
@@ -52,18 +54,23 @@ class Calibration(BaseModel):
         return self.quantile * spread
 
     def dispersion(self, degree: npt.ArrayLike) -> Floats:
-        """Standard deviation of the panel's ratings for each predicted degree of dispersion."""
+        """Standard deviation of the panel's ratings for each predicted degree of dispersion; NaN where unknown."""
         degree = np.maximum(np.asarray(degree, np.float64), 1e-12)
+        if self.dispersion_intercept is None:
+            return np.full(degree.shape, np.nan)
         return np.exp(self.dispersion_intercept + self.dispersion_slope * np.log(degree))
 
     def with_dispersion(self, degree: npt.ArrayLike, rating_variance: npt.ArrayLike) -> Self:
-        """The same with a line log(sd of ratings) = intercept + slope · log(degree) fitted to known variances."""
+        """The same with a line log(sd of ratings) = intercept + slope · log(degree) fitted to known variances.
+
+        From few images, or for points without a spread, it is the typical standard deviation for all.
+        """
         x, y = np.asarray(degree, np.float64), np.asarray(rating_variance, np.float64)
-        known = np.isfinite(y) & (y > 0) & (x > 0)
+        known = np.isfinite(y) & (y > 0)
         if not known.any():
             return self
-        x, y = np.log(x[known]), 0.5 * np.log(y[known])
-        slope = _slope(x, y) if known.sum() >= ENOUGH_FOR_LINE else 0.0
+        x, y = np.log(np.maximum(x[known], 1e-12)), 0.5 * np.log(y[known])
+        slope = _slope(x, y) if len(y) >= ENOUGH_FOR_LINE and np.ptp(x) > 1e-9 else 0.0
         return self.model_copy(
             update={"dispersion_intercept": float(y.mean() - slope * x.mean()), "dispersion_slope": slope}
         )
@@ -74,25 +81,27 @@ def calibrate(
 ) -> Calibration:
     """Learn a `Calibration` from images whose panel means `truth` had no part in their raw scores.
 
-    From fewer than 30 images no line is fitted; from fewer than 40 the quantile is Student's instead of the sample's.
+    From fewer than 30 images no line is fitted, nor where it would turn the order round; from fewer than 40 the
+    quantile is Student's instead of the sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
     """
     y, x = np.asarray(truth, np.float64), np.asarray(raw, np.float64)
     error = np.asarray(standard_error, np.float64)
     n = len(y)
     if n < 2:
-        return Calibration(level=level)
+        return Calibration(level=level, quantile=float(norm.ppf(0.5 + level / 2)))
     slope, intercept = 1.0, 0.0
-    if line and n >= ENOUGH_FOR_LINE:
-        slope = _slope(x, y)
+    if line and n >= ENOUGH_FOR_LINE and (fitted := _slope(x, y)) > 0:
+        slope = fitted
         intercept = float(y.mean() - slope * x.mean())
     residual = y - (intercept + slope * x)
     scale, floor = _spread(residual, error)
-    standardised = np.abs(residual) / np.hypot(scale * error, floor)
+    free = max(n - (2 if slope == 1 and intercept == 0 else 4), 1)
+    standardised = np.abs(residual) / np.hypot(scale * error, floor) * np.sqrt(n / free)
     if n >= _ENOUGH_FOR_QUANTILE:
         rank = min(int(np.ceil((n + 1) * level)), n)
         quantile = float(np.sort(standardised)[rank - 1])
     else:
-        quantile = float(t.ppf(0.5 + level / 2, n - 1) * np.sqrt(np.square(standardised).mean()))
+        quantile = float(t.ppf(0.5 + level / 2, free) * np.sqrt(np.square(standardised).mean()))
     return Calibration(
         level=level,
         intercept=intercept,

@@ -74,7 +74,7 @@ def run_demo(
     anchored = trained.scorer.anchor(anchors)
     on_other = Predictions.of(anchored.score_embedded(trained.embed(test.centre)))
     moved = evaluate(other_test, on_other).copy()
-    for name in ("mae", "rmse"):  # shown on the scale of 1 to 5, as in the other rows
+    for name in ("mae", "rmse", "interval_width"):  # shown on the scale of 1 to 5, as in the other rows
         moved[name] *= own.scale.unit / other.scale.unit  # type: ignore[literal-required]
     rows.append(_row(f"uol, {ANCHORS} anchors", None, moved, None))
     trained.scorer.save_pretrained(folder / "model")
@@ -88,7 +88,7 @@ def run_demo(
     }
     _write_report(folder, rows, test, other_test, predictions, on_other, curves, trained)
     result["seconds"] = time.perf_counter() - began
-    write_json(folder / "results.json", _plain(result))
+    write_json(folder / "results.json", result)
     return result
 
 
@@ -193,11 +193,3 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UolError(f"cannot make the folder {folder}: {error.strerror}") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and value != value else value

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write `value` as indented JSON to `path` in one step."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can say it: arrays' numbers as Python's, NaN and infinities as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _umask() -> int:

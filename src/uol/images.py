@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -21,6 +22,7 @@ Images: TypeAlias = Sequence[ImageLike] | npt.NDArray[np.uint8]
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm"})
 MAX_PIXELS = 150_000_000  # a 40 MB photograph passes; a header that claims 50,000 × 50,000 does not
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MAX_PIXELS decides, in one line
 _BACKGROUND = (255, 255, 255)  # behind transparent pixels
 
 
@@ -97,7 +99,9 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":  # 16 or 32 bits per pixel: PIL would clip, not scale
         values = np.asarray(image, np.float64)
-        top = 65535.0 if values.max(initial=0) > 255 else 255.0
+        highest = float(values.max(initial=0))
+        tops = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
+        top = next((top for top in tops if highest <= top), highest)
         image = Image.fromarray((np.clip(values / top, 0, 1) * 255).round().astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")

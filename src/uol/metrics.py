@@ -12,9 +12,10 @@ from uol.order import order_of
 def pearson(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Pearson correlation (PC); NaN where either side is constant."""
     a, b = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
+    if a.size < 2 or any(np.ptp(x) <= 1e-12 * np.abs(x).max() for x in (a, b)):
+        return float("nan")
     a, b = a - a.mean(), b - b.mean()
-    norm = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / norm if norm > 0 else float("nan")
+    return float(a @ b) / float(np.sqrt((a @ a) * (b @ b)))
 
 
 def spearman(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

@@ -5,8 +5,10 @@ Read top to bottom: the settings, the comparator, the model.
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from uol.backbones import Backbone
@@ -24,7 +26,15 @@ class ModelConfig(BaseModel):
     dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
     hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
     uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
-    initial_log_variance: float = Field(-2.0, description="small spreads at the start let the means learn first")
+    initial_log_variance: float = Field(
+        -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
+    )
+
+    @model_validator(mode="after")
+    def _crop_fits(self) -> Self:
+        if self.crop > self.resize:
+            raise ValueError(f"a crop of {self.crop} pixels does not fit images resized to {self.resize}")
+        return self
 
 
 class Comparator(nn.Module):

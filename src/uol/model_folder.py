@@ -40,8 +40,16 @@ class FolderConfig(BaseModel):
     calibration: Calibration
 
 
+def check_target(folder: str | os.PathLike[str]) -> None:
+    """Refuse to put a model where other files would be lost: only an older model folder is ever replaced."""
+    target = Path(folder)
+    if target.is_dir() and {entry.name for entry in target.iterdir()} - {CONFIG, MODEL, REFERENCES, CARD}:
+        raise CallError(f"{target}: a folder with other files in it; choose another for the model")
+
+
 def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
     """Write a model folder in one step: it is there whole, or not at all."""
+    check_target(folder)
     config = FolderConfig(
         format=FORMAT,
         uol=uol.__version__,
@@ -77,7 +85,12 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
         raise UolError(f"{folder / CONFIG}: damaged or of another version ({first_problem(error)})") from error
     if config.format > FORMAT:
         raise UolError(f"{folder}: written by a newer uol (format {config.format}); upgrade uol to read it")
-    model = OrderModel(config.model)
+    if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
+        raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
+    try:
+        model = OrderModel(config.model)
+    except CallError as error:
+        raise UolError(f"{folder / CONFIG}: {error}") from error
     try:
         model.load_state_dict(_read_tensors(folder / MODEL))
     except RuntimeError as error:
@@ -146,6 +159,7 @@ def _read_references(path: Path, dimensions: int) -> ReferenceSet:
         raise UolError(f"{path}: damaged: {', '.join(sorted(missing))} missing")
     mean, log_variance, scores = (tensors[key].float() for key in ("mean", "log_variance", "score"))
     shape = (len(scores), dimensions)
-    if tuple(mean.shape) != shape or tuple(log_variance.shape) != shape or not torch.isfinite(scores).all():
+    fits = tuple(mean.shape) == shape and tuple(log_variance.shape) == shape
+    if not (fits and torch.isfinite(mean).all() and torch.isfinite(scores).all()):
         raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
     return ReferenceSet(Gaussians(mean, log_variance), tensors["score"].numpy().astype(np.float64))

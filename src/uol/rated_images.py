@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -90,6 +91,13 @@ class RatedImages:
     def rated(self) -> bool:
         """Whether any panel rated these images."""
         return not bool(np.isnan(self.scores).all())
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of names, scores, variances and scale: the same for the same images with the same ratings."""
+        digest = hashlib.sha256(repr((list(self.names), tuple(self.scale))).encode())
+        digest.update(np.ascontiguousarray(self.scores).tobytes() + np.ascontiguousarray(self.variances).tobytes())
+        return digest.hexdigest()
 
     def subset(self, indices: npt.ArrayLike) -> RatedImages:
         """The images at `indices`, in that order, without the splits (they number the whole set)."""

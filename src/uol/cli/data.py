@@ -20,6 +20,13 @@ app = typer.Typer(help="Look at data sets before training: what they hold, how f
 NameArgument = Annotated[str, typer.Argument(help="A data set; `uol data list` names them.")]
 RootArgument = Annotated[Path | None, typer.Argument(help="Its folder, as its owner distributes it.")]
 TableOption = Annotated[Path | None, typer.Option("--table", help="For own and votes: the table.")]
+ScaleOption = Annotated[
+    tuple[float, float] | None, typer.Option("--scale", help="For own: lowest and highest possible rating.")
+]
+ReadOption = Annotated[
+    list[str] | None,
+    typer.Option("--read", help="For own and votes: how to read the table, as image=COLUMN, rater=…, missing=99."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 MEBEAUTY = "https://github.com/fbplab/MEBeauty-database"
@@ -56,6 +63,8 @@ def stats(
     name: NameArgument,
     root: RootArgument = None,
     table: TableOption = None,
+    scale: ScaleOption = None,
+    read: ReadOption = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a report with figures.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,7 +75,7 @@ def stats(
     from uol.data_stats import data_stats
     from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES, write_data_report
 
-    rated = load(name, root, table)
+    rated = load(name, root, table, scale, read)
     found = data_stats(rated)
     if html is not None:
         write_data_report(html, rated, found)
@@ -94,6 +103,8 @@ def check(
     name: NameArgument,
     root: RootArgument = None,
     table: TableOption = None,
+    scale: ScaleOption = None,
+    read: ReadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look for what would harm a training: unreadable files, copies, and photographs on both sides of a split.
@@ -105,7 +116,7 @@ def check(
     """
     from uol.data_checks import check as check_images
 
-    rated = load(name, root, table)
+    rated = load(name, root, table, scale, read)
     with progress_bar("reading", len(rated)) as update:
         report = check_images(rated, progress=lambda done, _: update(done))
     if as_json:
@@ -148,6 +159,8 @@ def split(
     name: NameArgument,
     root: RootArgument = None,
     table: TableOption = None,
+    scale: ScaleOption = None,
+    read: ReadOption = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="How many.")] = 5,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="A CSV: image, fold.")] = Path("folds.csv"),
@@ -161,7 +174,7 @@ def split(
     from uol.data_checks import read_contents, split_folds
     from uol.files import write_text
 
-    rated = load(name, root, table)
+    rated = load(name, root, table, scale, read)
     with progress_bar("reading", len(rated)) as update:
         groups = read_contents(rated.images, progress=lambda done, _: update(done)).groups
     made = split_folds(rated, folds, seed, groups)
@@ -257,14 +270,39 @@ def fetch(
     say(f"fetched to {out}; check it with: uol data check mebeauty {out}")
 
 
-def load(name: str, root: Path | None, table: Path | None) -> RatedImages:
+def load(
+    name: str,
+    root: Path | None,
+    table: Path | None,
+    scale: tuple[float, float] | None = None,
+    read: list[str] | None = None,
+) -> RatedImages:
     """Load a data set and say what its loader had to skip or repair."""
     from uol import datasets
 
-    rated = datasets.load(name, root, **({} if table is None else {"table": table}))
+    options: dict[str, Any] = {} if table is None else {"table": table}
+    if scale is not None:
+        if scale[0] >= scale[1]:
+            raise CallError(f"--scale {scale[0]:g} {scale[1]:g}: give the lowest rating first")
+        options["scale"] = scale
+    for word in read or []:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise CallError(f"--read {word}: write it as name=value")
+        options[key] = [_number(part) for part in value.split(",")] if key == "missing" else value
+        if key == "groups":
+            options[key] = value.split(",")
+    rated = datasets.load(name, root, **options)
     for note in rated.notes:
         say(f"{rated.name}: {note}")
     return rated
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CallError(f"--read missing={text}: give numbers, such as 99 or -1") from None
 
 
 def _git_environment() -> dict[str, str]:

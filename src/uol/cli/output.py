@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from uol.files import plain
+
 
 def say(text: str) -> None:
     """Words for the person at the terminal."""
@@ -17,20 +19,21 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; NaN and infinities become null."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
     """Print rows under `columns` (key → heading); numbers to four digits, what is undefined as a dash."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for key, heading in columns.items():
         numeric = any(isinstance(row.get(key), int | float) for row in rows)
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row.get(key)) for key in columns))
+        table.add_row(*(Text(_cell(row.get(key))) for key in columns))  # as it is: a file may be called [red].png
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -62,18 +65,6 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
             bar.update(task, completed=done, word=word)
 
         yield update
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item") and not isinstance(value, str):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _cell(value: Any) -> str:

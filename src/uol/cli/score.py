@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uol.cli.data import ReadOption, ScaleOption, load
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError, ImageError
 
@@ -56,6 +57,7 @@ def compare(
     """
     from uol.scorer import Scorer
 
+    first, second = expand([first])[0], expand([second])[0]
     comparison = Scorer.from_pretrained(model).compare(first, second)._asdict()
     if as_json:
         print_json({"first": str(first), "second": str(second), **comparison})
@@ -97,20 +99,23 @@ def anchor(
     model: ModelOption,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
     votes: Annotated[bool, typer.Option("--votes", help="The table has votes on pairs instead of ratings.")] = False,
+    scale: ScaleOption = None,
+    read: ReadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put a model on another panel's scale: its rated images become the references; nothing is trained.
 
     Example: uol anchor photos/ ratings.csv --model uol-demo/model --out our-model
     """
-    from uol.datasets import load
     from uol.evaluation import evaluate
     from uol.methods.base import Predictions
-    from uol.scorer import FEW_ANCHORS, Scorer
+    from uol.model_folder import check_target
+    from uol.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
 
+    check_target(out)
     scorer = Scorer.from_pretrained(model)
-    rated = load("votes" if votes else "own", folder, table=table)
-    if len(rated) < FEW_ANCHORS:
+    rated = load("votes" if votes else "own", folder, table, scale, read)
+    if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (better from {FEW_ANCHORS} on)")
     anchored = scorer.anchor(rated)
     anchored.save_pretrained(out)
@@ -122,7 +127,7 @@ def anchor(
             [row],
             {"model": "model", "images": "anchors", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "coverage": "coverage"},
         )
-        say("PC, MAE, RMSE and coverage are leave-one-out: each image scored against the others.")
+        say("PC, MAE and RMSE are leave-one-out: each image scored against the others; coverage is of the same images.")
 
 
 def expand(paths: list[Path]) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uol.cli.data import load
+from uol.cli.data import ReadOption, ScaleOption, load
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
 
@@ -33,6 +33,8 @@ def train(
     data: DataOption = "synthetic",
     root: RootOption = None,
     table: TableOption = None,
+    scale: ScaleOption = None,
+    read: ReadOption = None,
     split: SplitOption = None,
     recipe: Annotated[str, typer.Option("--recipe", "-r", help="A recipe that ships, or a YAML file.")] = "paper",
     init: Annotated[str | None, typer.Option("--init", help="Backbone weights: a safetensors file, or timm.")] = None,
@@ -52,7 +54,7 @@ def train(
     from uol.training.run import run
 
     settings = load_recipe(recipe, _changes(changes, init))
-    rated = load(data, root, table)
+    rated = load(data, root, table, scale, read)
     chosen = _split(rated, split)
     packed = PackedImages.pack(rated, settings)
     training = packed.subset(chosen.train)
@@ -62,8 +64,9 @@ def train(
     scorer = getattr(method, "scorer", None)
     if scorer is not None:
         scorer.save_pretrained(out / "model")
+    say(f"model: {out / 'model'}" if scorer is not None else f"{settings.method} has no references: no model folder")
     if len(chosen.test) == 0:
-        say(f"trained; the data set has no test images. Model: {out / 'model'}")
+        say("the data set has no test images")
         return
     test = packed.subset(chosen.test)
     predictions = method.predict(test.centre)
@@ -79,6 +82,8 @@ def evaluate(
     data: DataOption = "synthetic",
     root: RootOption = None,
     table: TableOption = None,
+    scale: ScaleOption = None,
+    read: ReadOption = None,
     split: SplitOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -92,8 +97,10 @@ def evaluate(
     from uol.methods.base import Predictions
     from uol.scorer import Scorer
 
+    if (model / "recipe.yaml").is_file() and not (model / "model").is_dir():
+        raise CallError(f"{model}: a run without a model folder: it has not finished, or its method makes none")
     scorer = Scorer.from_pretrained(model / "model" if (model / "model").is_dir() else model)
-    rated = load(data, root, table)
+    rated = load(data, root, table, scale, read)
     whole = split is None and len(rated.splits) != 1
     test = rated if whole else rated.subset(_split(rated, split).test)
     if not test.rated:
@@ -126,7 +133,10 @@ def _changes(changes: list[str] | None, init: str | None) -> dict[str, Any]:
         name, equals, value = change.partition("=")
         if not equals:
             raise CallError(f"--set {change}: write it as name=value")
-        values[name.strip()] = yaml.safe_load(value)
+        try:
+            values[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise CallError(f"--set {change}: the value is not readable") from error
     return values | ({} if init is None else {"init": init})
 
 

@@ -52,5 +52,7 @@ def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) 
     try:
         inspect.signature(known.load).bind(*folder, **options)
     except TypeError as error:
+        if "table" in str(error) and "table" not in options:
+            raise CallError(f"{name} needs a table of ratings: give one with --table") from error
         raise CallError(f"data set {name}: {error}") from error
     return known.load(*folder, **options)

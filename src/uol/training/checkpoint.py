@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,29 +14,37 @@ from uol.errors import UolError
 from uol.files import replacing
 
 
-def save_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, recipe: str) -> None:
-    """Write the state after `epoch` finished epochs; a kill while writing leaves the checkpoint before it."""
+class Progress(NamedTuple):
+    """How far a run has come, with which recipe (YAML), on which images (their fingerprint)."""
+
+    epoch: int
+    recipe: str
+    data: str
+
+
+def save_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    """Write the state after some finished epochs; a kill while writing leaves the checkpoint before it."""
     tensors = {f"network.{key}": tensor for key, tensor in network.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{key}": torch.as_tensor(value) for key, value in state.items()}
-    metadata = {"epoch": json.dumps(epoch), "recipe": recipe}
+    metadata = {name: str(value) for name, value in progress._asdict().items()}
     with replacing(path) as temporary:
         save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, temporary, metadata)
 
 
-def read_metadata(path: Path) -> tuple[int, str]:
-    """Finished epochs and recipe of a checkpoint."""
+def read_progress(path: Path) -> Progress:
+    """How far the run of a checkpoint has come."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
-        return int(metadata["epoch"]), metadata["recipe"]
+        return Progress(int(metadata["epoch"]), metadata["recipe"], metadata["data"])
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UolError(f"{path}: damaged checkpoint; delete it to train from the start ({error})") from error
 
 
 def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:
     """Restore weights and optimiser; returns the number of finished epochs."""
-    epoch, _ = read_metadata(path)
+    epoch = read_progress(path).epoch
     weights: dict[str, torch.Tensor] = {}
     state: dict[int, dict[str, torch.Tensor]] = {}
     with safe_open(path, framework="pt") as file:

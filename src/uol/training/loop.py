@@ -16,7 +16,7 @@ from lightning.fabric import Fabric
 
 from uol.errors import UolError
 from uol.training.batches import PackedImages, epoch_batches, plan_epoch, steps_per_epoch
-from uol.training.checkpoint import load_checkpoint, save_checkpoint
+from uol.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from uol.training.recipe import Recipe, dump_recipe
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def train(
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
     data = data.to(fabric.device)
     steps = steps_per_epoch(len(data), recipe)
-    settings = dump_recipe(recipe)
+    settings, images = dump_recipe(recipe), data.rated.fingerprint
     with _deterministic(recipe.deterministic):
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
@@ -83,7 +83,7 @@ def train(
                 kept = f"; the state after epoch {epoch} is kept in {checkpoint}" if checkpoint and epoch else ""
                 raise UolError(f"the loss became {means['total']} in epoch {epoch + 1}: lower the learning_rate{kept}")
             if checkpoint is not None:
-                save_checkpoint(checkpoint, method, optimizer.optimizer, epoch + 1, settings)
+                save_checkpoint(checkpoint, method, optimizer.optimizer, Progress(epoch + 1, settings, images))
             if report is not None:
                 report(EpochReport(epoch + 1, recipe.epochs, means, rate, time.perf_counter() - began))
     method.eval()

@@ -38,7 +38,7 @@ class Recipe(BaseModel):
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
     optimizer: Literal["adam", "adamw"] = "adam"
-    learning_rate: float = Field(1e-4, gt=0)
+    learning_rate: float = Field(1e-4, gt=0, allow_inf_nan=False)
     final_learning_rate: float = Field(1e-6, ge=0, description="where the cosine ends")
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
@@ -52,7 +52,7 @@ class Recipe(BaseModel):
     references_per_bin: int = Field(10, ge=1)
     scoring: ScoringConfig = ScoringConfig()
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**32)
     deterministic: bool = Field(False, description="only algorithms that repeat bit for bit, at some cost in speed")
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
 
@@ -63,7 +63,9 @@ class Recipe(BaseModel):
             *path, last = name.split(".")
             place = values
             for part in path:
-                if not isinstance(place.get(part), dict):
+                if part in place and not isinstance(place[part], dict):
+                    raise CallError(f"{name}: {part} has no settings of its own")
+                if part not in place:
                     raise CallError(_unknown(part, place))
                 place = place[part]
             if last not in place:
@@ -96,7 +98,10 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
             known = ModelConfig if path == ["model"] else ScoringConfig if path == ["scoring"] else Recipe
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
         place = ".".join(str(part) for part in first["loc"])
-        raise CallError(f"{source}: {place}: {first['msg'].lower()}, not {first['input']!r}") from error
+        if first["type"] == "value_error":
+            raise CallError(f"{source}: {first['msg'].removeprefix('Value error, ')}") from error
+        message = first["msg"][0].lower() + first["msg"][1:]
+        raise CallError(f"{source}: {place}: {message}, not {first['input']!r}") from error
 
 
 def shipped() -> list[str]:

@@ -17,7 +17,7 @@ from uol.files import write_text
 from uol.methods.base import Method
 from uol.rated_images import Indices
 from uol.training.batches import PackedImages
-from uol.training.checkpoint import read_metadata
+from uol.training.checkpoint import read_progress
 from uol.training.loop import EpochReport, train
 from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
 
@@ -44,11 +44,12 @@ def run(
         raise UolError(f"{rated.name}: {len(rated)} rated images are too few to train on (at least {_FEWEST_IMAGES})")
     if np.ptp(rated.scores) == 0:
         raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
+    training, held_out = hold_out(packed, recipe)
     checkpoint = None
     reports: list[EpochReport] = []
     if folder is not None:
         folder = Path(folder)
-        _claim(folder, recipe)
+        _claim(folder, recipe, training.rated.fingerprint)
         checkpoint = folder / CHECKPOINT
         reports = _finished(folder)
 
@@ -59,7 +60,6 @@ def run(
         if report is not None:
             report(epoch)
 
-    training, held_out = hold_out(packed, recipe)
     torch.manual_seed(recipe.seed)
     method = methods.find(recipe.method)(recipe, rated.scale)
     train(method, training, recipe, checkpoint, note, accelerator)
@@ -68,23 +68,23 @@ def run(
 
 
 def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, PackedImages | None]:
-    """Divide images at random into those that train and those that calibrate (none where the share is too small)."""
+    """Divide images at random into those that train and those that calibrate (two at least, unless the share is 0)."""
     shuffled: Indices = np.random.default_rng([recipe.seed, 0xCA11]).permutation(len(packed))
-    kept = round(len(packed) * recipe.held_out)
-    if kept < 2:
+    if recipe.held_out == 0:
         return packed, None
+    kept = max(round(len(packed) * recipe.held_out), 2)
     return packed.subset(np.sort(shuffled[kept:])), packed.subset(np.sort(shuffled[:kept]))
 
 
-def _claim(folder: Path, recipe: Recipe) -> None:
-    """Note the recipe in the run folder, or make sure that the run there has the same one."""
+def _claim(folder: Path, recipe: Recipe, images: str) -> None:
+    """Note the recipe in the run folder, or make sure that the run there has the same one, on the same images."""
     if not (folder / CHECKPOINT).exists():
         write_text(folder / RECIPE, dump_recipe(recipe))
         return
     import yaml
 
-    _, settings = read_metadata(folder / CHECKPOINT)
-    before = check_recipe(yaml.safe_load(settings), str(folder / CHECKPOINT)).model_dump()
+    there = read_progress(folder / CHECKPOINT)
+    before = check_recipe(yaml.safe_load(there.recipe), str(folder / CHECKPOINT)).model_dump()
     now = recipe.model_dump()
     changed = [name for name in now if now[name] != before[name]]
     if changed:
@@ -92,13 +92,15 @@ def _claim(folder: Path, recipe: Recipe) -> None:
         raise CallError(
             f"{folder} holds a run with other settings ({name}: {before[name]}, now {now[name]}); choose another folder"
         )
+    if there.data != images:
+        raise CallError(f"{folder} holds a run on other images (another set, split or ratings); choose another folder")
 
 
 def _finished(folder: Path) -> list[EpochReport]:
     """Reports of the epochs before a resumed run's checkpoint."""
     if not (folder / CHECKPOINT).exists() or not (folder / METRICS).exists():
         return []
-    done, _ = read_metadata(folder / CHECKPOINT)
+    done = read_progress(folder / CHECKPOINT).epoch
     rows = csv.DictReader(io.StringIO((folder / METRICS).read_text(encoding="utf-8")))
     fixed = ("epoch", "learning_rate", "seconds")
     epochs = load_recipe(folder / RECIPE).epochs
