@@ -51,8 +51,6 @@ def _options(
 
 def main() -> None:
     """Run the command line: results on stdout, words on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
-    # torch's threads otherwise spin while they wait, which slows a machine with other work to a crawl
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except UolError as error:
