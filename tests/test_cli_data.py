@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -168,3 +169,69 @@ def test_wrong_folders_are_refused_in_one_line(uol, tmp_path):
         assert (code, out) == (2, ""), name
         assert len(err.strip().splitlines()) == 1
         assert "missing" in err
+
+
+def test_check_lists_near_duplicates(uol, rated_folder):
+    folder, table = rated_folder
+    with Image.open(folder / "face-0005.png") as face:
+        face.resize((90, 90)).save(folder / "face-0009.png")
+    code, out, err = uol("check", "own", folder, "--table", table)
+    assert code == 0, err
+    line = next(line for line in out.splitlines() if line.startswith("face-0005.png"))
+    assert "face-0009.png" in line
+
+
+def test_stats_from_counts_say_so(uol, drawn, monkeypatch):
+    from dataclasses import replace
+
+    monkeypatch.setattr("uol.datasets.load", lambda *_, **__: replace(drawn, ratings=None))
+    code, out, err = uol("stats", "synthetic")
+    assert code == 0
+    assert "ICC(1,1)" in out
+    assert "who rated is not known" in err
+
+
+def test_align_takes_folders_and_data_sets(uol, tmp_path, monkeypatch):
+    from uol import face_cache
+    from uol.faces import AlignedFace, Face
+
+    face = Face((0.0, 0.0, 9.0, 9.0), np.zeros((5, 2)), 1.0)
+    monkeypatch.setattr(face_cache, "opencv", lambda: None)
+    monkeypatch.setattr(
+        face_cache, "find_face", lambda _, size, __: AlignedFace(np.zeros((size, size, 3), np.uint8), face)
+    )
+    (tmp_path / "photos").mkdir()
+    for k in range(3):
+        Image.new("RGB", (20, 20), (k, 0, 0)).save(tmp_path / "photos" / f"{k}.jpg")
+    inside = tmp_path / "photos" / "faces"
+    for _ in range(2):  # the faces of the first run are no photographs to the second
+        code, out, err = uol("align", tmp_path / "photos", "--out", inside, "--size", "16", "--json")
+        assert code == 0, err
+        assert json.loads(out) == {"images": 3, "aligned": 3, "doubtful": 0, "failed": []}
+    code, out, err = uol("align", "synthetic", "--out", tmp_path / "drawn", "--size", "16", "--json")
+    assert code == 0, err
+    assert json.loads(out)["aligned"] == len(list((tmp_path / "drawn").glob("*.png")))
+    code, _, err = uol("align", tmp_path / "nowhere", "--out", tmp_path / "x")
+    assert code == 2
+    assert "no such folder, and no data set" in err
+    code, _, err = uol("align", "mebeauty", "--out", tmp_path / "x")
+    assert code == 2
+    assert "needs a folder" in err
+    code, _, err = uol("align", inside, "--out", inside)
+    assert code == 2
+    assert "give the folder of the photographs" in err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_fetch_clones(uol, tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    (source / "scores").mkdir(parents=True)
+    (source / "scores" / "scores.txt").write_text("one")
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "data"]):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *identity, *command], cwd=source, check=True, capture_output=True)
+    monkeypatch.setattr("uol.cli.data.MEBEAUTY", source.as_uri())
+    code, _, err = uol("fetch", "mebeauty", "--out", tmp_path / "copy")
+    assert code == 0, err
+    assert (tmp_path / "copy" / "scores" / "scores.txt").read_text() == "one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "source"]

@@ -13,6 +13,7 @@ from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError, UolError
 
 if TYPE_CHECKING:
+    from uol.images import Images
     from uol.rated_images import RatedImages
 
 app = typer.Typer(help="Look at data sets before training: what they hold, how far raters agree, what would harm.")
@@ -29,6 +30,7 @@ ReadOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+_SHOWN = 10
 MEBEAUTY = "https://github.com/fbplab/MEBeauty-database"
 
 
@@ -92,6 +94,8 @@ def stats(
         *({"what": RELIABILITY_NAMES[key], "value": value} for key, value in found["reliability"].items()),
     ]
     print_table(rows, {"what": rated.name, "value": "value"})
+    if rated.ratings is None and found["reliability"]:
+        say("who rated is not known: raters is the most ratings of one image, and reliability is from counts per level")
     for column, groups in found["by_group"].items():
         if 1 < len(groups) <= 40:
             print()
@@ -115,6 +119,7 @@ def check(
     Example: uol data check scut-fbp5500 SCUT-FBP5500_v2
     """
     from uol.data_checks import check as check_images
+    from uol.perceptual_hash import BITS
 
     rated = load(name, root, table, scale, read)
     with progress_bar("reading", len(rated)) as update:
@@ -146,6 +151,15 @@ def check(
                 {"split": "split", "train": "train", "test": "test", "copies": "test copies of train",
                  "near": "near-duplicates", "examples": "such as"},
             )  # fmt: skip
+        if report.near:
+            print()
+            print_table(
+                [{**pair._asdict(), "mirrored": "mirrored" if pair.mirrored else ""} for pair in report.near[:_SHOWN]],
+                {"first": "near-duplicates", "second": "", "distance": f"of {BITS} bits differ", "mirrored": "",
+                 "score_difference": "scores differ by"},
+            )  # fmt: skip
+            if len(report.near) > _SHOWN:
+                say(f"{len(report.near) - _SHOWN} more near-duplicates: --json lists all")
         for entry in report.unreadable[:20]:
             say(f"uol: {entry.reason}")
         for problem in report.problems:
@@ -187,8 +201,10 @@ def split(
 
 @app.command()
 def align(
-    folder: Annotated[Path, typer.Argument(help="A folder of photographs.")],
+    what: Annotated[str, typer.Argument(help="A folder of photographs, or a data set with its folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the aligned faces go, under the same names.")],
+    root: RootArgument = None,
+    table: TableOption = None,
     size: Annotated[int, typer.Option("--size", min=16, help="Pixels of the square crop.")] = 256,
     as_json: JsonOption = False,
 ) -> None:
@@ -198,35 +214,13 @@ def align(
 
     Example: uol data align photos/ --out faces/
     """
-    from PIL import Image
+    from uol.aligned_folder import align_into
 
-    from uol.face_cache import FaceCache, align_many
-    from uol.faces import AlignedFace
-    from uol.files import replacing, write_text
-    from uol.images import find_images
-
-    photographs = find_images(folder)
-    targets = [out / path.relative_to(folder).with_suffix(".png") for path in photographs]
-    if len(set(targets)) < len(targets):
-        twice = next(target for target in targets if targets.count(target) > 1)
-        raise UolError(f"two photographs would become {twice}; rename one of them")
-    rows: list[dict[str, Any]] = []
-    with progress_bar("aligning", len(photographs)) as update:
-        aligned = align_many(photographs, size, FaceCache(size=size), lambda done, _: update(done), workers=2)
-        for index, result in aligned:
-            row: dict[str, Any] = {"image": str(photographs[index].relative_to(folder)), "face": None, "problems": ""}
-            if isinstance(result, AlignedFace):
-                with replacing(targets[index]) as temporary:
-                    Image.fromarray(result.image).save(temporary, format="PNG")
-                row |= {"face": str(targets[index].relative_to(out)), "problems": "; ".join(result.problems)}
-            else:
-                row["problems"] = str(result)
-            rows.append(row)
-    import pandas as pd
-
-    write_text(out / "faces.csv", pd.DataFrame(rows).to_csv(index=False))
-    failed = [row for row in rows if row["face"] is None]
-    doubtful = sum(bool(row["problems"]) for row in rows) - len(failed)
+    images, names = _photographs(what, root, table, out)
+    with progress_bar("aligning", len(names)) as update:
+        rows = align_into(out, images, names, size, lambda done, _: update(done))
+    failed = [row._asdict() for row in rows if row.face is None]
+    doubtful = sum(bool(row.problems) for row in rows) - len(failed)
     if as_json:
         print_json({"images": len(rows), "aligned": len(rows) - len(failed), "doubtful": doubtful, "failed": failed})
     else:
@@ -296,6 +290,22 @@ def load(
     for note in rated.notes:
         say(f"{rated.name}: {note}")
     return rated
+
+
+def _photographs(what: str, root: Path | None, table: Path | None, out: Path) -> tuple[Images, list[str]]:
+    """The images of a folder or of a data set, and their names; faces that an earlier run put there are passed over."""
+    from uol import datasets
+    from uol.images import find_images
+
+    if root is None and Path(what).is_dir():
+        paths = [path for path in find_images(what) if out.resolve() not in path.resolve().parents]
+        if not paths:
+            raise CallError(f"{what}: all images in it are those of {out}; give the folder of the photographs")
+        return paths, [path.relative_to(what).as_posix() for path in paths]
+    if root is None and what not in datasets.names():
+        raise CallError(f"{what}: no such folder, and no data set of that name")
+    rated = load(what, root, table)
+    return rated.images, list(rated.names)
 
 
 def _number(text: str) -> float:

@@ -34,7 +34,7 @@ def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: d
             "Scores",
             f"Mean {stats['score']['mean']:.3f}, from {stats['score']['min']:.2f} to {stats['score']['max']:.2f} on a "
             f"scale of {rated.scale.low:g} to {rated.scale.high:g}.",
-            figures=[_distribution(rated), *_disagreement(rated)],
+            figures=[_distribution(rated), *_disagreement(rated), *_ratings_per_image(rated)],
         ),
         Section(
             "Reliability",
@@ -88,6 +88,18 @@ def _disagreement(rated: RatedImages) -> list[Figure]:
     ax.plot([x[p].mean() for p in parts], [y[p].mean() for p in parts], "o-", color=ORANGE, label="means of ten groups")
     ax.set(xlabel="mean score", ylabel="variance of the ratings")
     ax.legend(frameon=False, fontsize=8)
+    tidy(ax)
+    return [figure]
+
+
+def _ratings_per_image(rated: RatedImages) -> list[Figure]:
+    """None where the number is unknown or the same for all images."""
+    if np.ptp(rated.counts) == 0:
+        return []
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    ax = figure.subplots()
+    ax.hist(rated.counts, bins=min(40, int(np.ptp(rated.counts)) + 1), color=BLUE)
+    ax.set(xlabel="ratings of an image", ylabel="images")
     tidy(ax)
     return [figure]
 
