@@ -28,6 +28,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/comparator.py
 	$(BIN)/python benchmarks/bradley_terry.py
+	$(BIN)/python benchmarks/image_cache.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads than cores slow all of them down
 
@@ -63,3 +64,21 @@ def image_files(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
     """Tests keep decoded images and aligned faces to themselves."""
     os.environ["UOL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def uol(monkeypatch, capsys):
+    """Run a command in this process: (exit code, stdout, stderr)."""
+    from uol.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["uol", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

@@ -14,24 +14,6 @@ from quick import quick_recipe
 from uol.training.recipe import dump_recipe
 
 
-@pytest.fixture
-def uol(monkeypatch, capsys):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-    from uol.cli import main
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["uol", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
 @pytest.fixture(scope="session")
 def recipe_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("recipes") / "quick.yaml"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -14,21 +13,9 @@ from PIL import Image
 
 
 @pytest.fixture
-def uol(monkeypatch, capsys):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-    from uol.cli import main
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["uol", "data", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def uol(uol):
+    """Run a `uol data` command: (exit code, stdout, stderr)."""
+    return lambda *arguments: uol("data", *arguments)
 
 
 @pytest.fixture
@@ -191,7 +178,7 @@ def test_stats_from_counts_say_so(uol, drawn, monkeypatch):
     assert "who rated is not known" in err
 
 
-def test_align_takes_folders_and_data_sets(uol, tmp_path, monkeypatch):
+def test_align_takes_folders_and_data_sets(uol, drawn, tmp_path, monkeypatch):
     from uol import face_cache
     from uol.faces import AlignedFace, Face
 
@@ -208,9 +195,11 @@ def test_align_takes_folders_and_data_sets(uol, tmp_path, monkeypatch):
         code, out, err = uol("align", tmp_path / "photos", "--out", inside, "--size", "16", "--json")
         assert code == 0, err
         assert json.loads(out) == {"images": 3, "aligned": 3, "doubtful": 0, "failed": []}
-    code, out, err = uol("align", "synthetic", "--out", tmp_path / "drawn", "--size", "16", "--json")
+    with monkeypatch.context() as patch:
+        patch.setattr("uol.datasets.load", lambda *_, **__: drawn.subset(range(5)))
+        code, out, err = uol("align", "synthetic", "--out", tmp_path / "drawn", "--size", "16", "--json")
     assert code == 0, err
-    assert json.loads(out)["aligned"] == len(list((tmp_path / "drawn").glob("*.png")))
+    assert json.loads(out)["aligned"] == len(list((tmp_path / "drawn").glob("face-*.png"))) == 5
     code, _, err = uol("align", tmp_path / "nowhere", "--out", tmp_path / "x")
     assert code == 2
     assert "no such folder, and no data set" in err
