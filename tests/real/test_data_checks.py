@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -95,9 +94,7 @@ def test_mebeauty_statistics(shared_data):
 
 
 def test_scut_statistics_from_counts(scut):
-    start = time.perf_counter()
     stats = data_stats(scut)
-    assert time.perf_counter() - start < 10
     assert stats["raters"] == 60
     assert stats["mean_rating_variance"] == pytest.approx(0.421, abs=0.002)
     assert stats["reliability"]["icc_1_k"] > 0.97

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -60,15 +59,6 @@ def test_scut_counts_give_the_official_scores_and_variance(scut):
     np.testing.assert_allclose(means, scut.scores, atol=1e-5)
     assert set(scut.counts) == {60}
     assert scut.variances.mean() == pytest.approx(0.421, abs=0.002)
-
-
-def test_scut_loads_quickly(shared_data):
-    root = folder(shared_data, "scut-fbp5500")
-    if (root / "All_Ratings.xlsx").is_file():
-        pytest.skip("reading All_Ratings.xlsx takes longer")
-    start = time.perf_counter()
-    datasets.load("scut-fbp5500", root)
-    assert time.perf_counter() - start < 2
 
 
 def test_scut_ratings_by_rater_agree_with_the_scores(scut, shared_data):

@@ -75,16 +75,19 @@ def stats(
     Example: uol data stats mebeauty MEBeauty-database --html mebeauty.html
     """
     from uol.data_stats import data_stats
-    from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES, write_data_report
 
     rated = load(name, root, table, scale, read)
     found = data_stats(rated)
     if html is not None:
+        from uol.reports.data_report import write_data_report
+
         write_data_report(html, rated, found)
         say(f"report: {html}")
     if as_json:
         print_json(found)
         return
+    from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES
+
     rows = [
         {"what": "images", "value": found["images"]},
         {"what": "raters", "value": found["raters"]},
