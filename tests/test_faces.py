@@ -9,6 +9,7 @@ import importlib
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -639,3 +640,11 @@ def test_a_bulk_run_goes_on_past_every_fault(tmp_path, finder, workers, cached):
 
 def test_a_bulk_run_of_nothing(finder):
     assert list(align_many([])) == []
+
+
+def test_packages_are_whole_when_several_threads_import_them(tmp_path, monkeypatch):
+    (tmp_path / "slow_package.py").write_text("import time\ntime.sleep(0.3)\nready = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(face_detector._import, ["slow_package"] * 4))
+    assert all(package.ready for package in found)

@@ -59,6 +59,7 @@ STRICT_STAGES, LENIENT_STAGES = (0.6, 0.7, 0.7), (0.4, 0.5, 0.7)
 KNOWN_POINTS = (0.4011, 0.6718, 0.5989, 0.5760, 0.7757, 0.3467, 0.1692, 0.5689, 0.8061, 0.6697)
 
 _local = threading.local()
+_import_lock = threading.Lock()
 
 
 def detect(pixels: npt.NDArray[np.uint8]) -> list[Found]:
@@ -189,13 +190,14 @@ def check_points(network: Any, version: str) -> None:
 
 
 def _import(name: str) -> Any:
-    if name in sys.modules:
-        return sys.modules[name]
-    if sys.version_info >= (3, 13):  # the detector imports `imghdr`, for drawing only; Python 3.13 dropped it
-        sys.modules.setdefault("imghdr", types.ModuleType("imghdr"))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the detector's source compares a string by `is`
-            return importlib.import_module(name)
-    except ImportError as error:
-        raise UolError(f'finding faces needs more packages ({error}): pip install "uol[face]"') from error
+    with _import_lock:  # a module that another thread is still importing is in sys.modules, but not yet whole
+        if name in sys.modules:
+            return sys.modules[name]
+        if sys.version_info >= (3, 13):  # the detector imports `imghdr`, for drawing only; Python 3.13 dropped it
+            sys.modules.setdefault("imghdr", types.ModuleType("imghdr"))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the detector's source compares a string by `is`
+                return importlib.import_module(name)
+        except ImportError as error:
+            raise UolError(f'finding faces needs more packages ({error}): pip install "uol[face]"') from error
