@@ -36,7 +36,7 @@ def drawn_b(drawn: RatedImages) -> RatedImages:
 @pytest.fixture(scope="session")
 def trained(drawn: RatedImages) -> Uol:
     """UOL after a few moments of training."""
-    method = run(PackedImages.pack(drawn, quick_recipe()), quick_recipe(), accelerator="cpu")
+    method = run(PackedImages.pack(drawn, quick_recipe().model), quick_recipe(), accelerator="cpu")
     assert isinstance(method, Uol)
     return method
 

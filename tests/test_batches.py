@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from quick import quick_recipe
 from uol.order import order_of
-from uol.training.batches import PackedImages, epoch_batches, plan_epoch, steps_per_epoch
+from uol.rated_images import RatedImages
+from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch, steps_per_epoch
 
 CPU = torch.device("cpu")
 
@@ -17,7 +19,7 @@ def test_plans_follow_seed_and_epoch(drawn):
     recipe = quick_recipe()
     same, again = plan_epoch(drawn, recipe, 3), plan_epoch(drawn, recipe, 3)
     assert np.array_equal(same.images, again.images)
-    assert np.array_equal(same.pairs.second, again.pairs.second)
+    assert np.array_equal(same.second, again.second)
     assert not np.array_equal(same.images, plan_epoch(drawn, recipe, 4).images)
     assert not np.array_equal(same.images, plan_epoch(drawn, quick_recipe(seed=1), 3).images)
 
@@ -35,34 +37,96 @@ def test_a_set_smaller_than_a_batch(drawn, n):
     assert plan.images.shape == (1, n)
 
 
+def batches(data, recipe, resident=None):
+    feed = Feed(data, recipe, CPU, resident)
+    plan = plan_epoch(data.rated, recipe, 0)
+    feed.load(plan)
+    made = []
+    for step in range(len(plan.images)):
+        feed.stage(step)
+        made.append(feed.batch())
+        feed.position += 1
+    return plan, made
+
+
 def test_batches_equal_a_slow_reading(drawn):
-    recipe = quick_recipe(
-        random_crop=True,
-        model={"backbone": "test_byobnet", "resize": 32, "crop": 24, "dimensions": 16, "hidden": 16},
-    )
-    data = PackedImages.pack(drawn, recipe)
-    plan = plan_epoch(drawn, recipe, 0)
-    assert plan.flip.any()
-    assert not plan.flip.all()
-    for b, batch in enumerate(epoch_batches(data, plan, CPU)):
-        for m, i in enumerate(plan.images[b]):
-            row, column = plan.corner[b, m]
-            expected = np.asarray(drawn.images[i])[row : row + 24, column : column + 24]
-            expected = expected[:, ::-1] if plan.flip[b, m] else expected
-            assert np.array_equal(batch.images[m].numpy().transpose(1, 2, 0), expected)
-        assert np.allclose(batch.scores, drawn.scores[plan.images[b]])
-        assert np.allclose(batch.rating_variance, drawn.variances[plan.images[b]])
+    recipe = quick_recipe(augmentation={"flip": False})
+    plan, made = batches(PackedImages.pack(drawn, recipe.model), recipe)
+    for b, batch in enumerate(made):
+        chosen = plan.images[b]
+        assert np.array_equal(batch.images.numpy().transpose(0, 2, 3, 1), np.asarray(drawn.images)[chosen])
+        assert np.allclose(batch.scores, drawn.scores[chosen])
+        assert np.allclose(batch.rating_variance, drawn.variances[chosen])
+        assert np.allclose(batch.histogram, drawn.histograms[chosen] / drawn.counts[chosen][:, None])
         used = batch.pair_weight.bool()
-        labels = order_of(batch.scores[batch.first[used]], batch.scores[batch.second[used]], recipe.threshold)
-        assert np.array_equal(labels, batch.order[used])
+        labels = order_of(drawn.scores[chosen][batch.first[used]], drawn.scores[chosen][batch.second[used]], 0.2)
+        assert np.array_equal(batch.target[used].argmax(-1), labels)
+        assert set(batch.target.unique().tolist()) == {0.0, 1.0}
+
+
+def test_all_pairs_are_weighted_and_soft_targets_follow_the_standard_errors(drawn):
+    recipe = quick_recipe(pairs="all", order_target="soft")
+    plan, made = batches(PackedImages.pack(drawn, recipe.model), recipe)
+    batch, chosen = made[0], plan.images[0]
+    assert {(int(i), int(j)) for i, j in zip(batch.first, batch.second, strict=True)} == {
+        (i, j) for i in range(16) for j in range(16) if i != j
+    }
+    for p in range(0, 240, 7):
+        i, j = chosen[batch.first[p]], chosen[batch.second[p]]
+        error = np.sqrt(drawn.variances[i] / drawn.counts[i] + drawn.variances[j] / drawn.counts[j])
+        above = norm.cdf((drawn.scores[i] - drawn.scores[j] - 0.2) / error)
+        assert float(batch.target[p, 2]) == pytest.approx(above, abs=1e-3)
+    similar = np.abs(batch.scores[batch.first] - batch.scores[batch.second]) <= 0.2001
+    assert float(batch.pair_weight[similar].sum()) == pytest.approx(1 / 3, rel=1e-5)
+    assert float(batch.pair_weight.sum()) == pytest.approx(1, rel=1e-5)
+
+
+def test_soft_targets_are_hard_where_nothing_is_known_of_the_ratings(drawn):
+    plain = RatedImages("plain", drawn.images, drawn.names, drawn.scores, drawn.scale)
+    recipe = quick_recipe(pairs="all", order_target="soft")
+    _, made = batches(PackedImages.pack(plain, recipe.model), recipe)
+    assert set(made[0].target.unique().tolist()) == {0.0, 1.0}
+    assert made[0].histogram.shape == (16, 0)
+
+
+def test_pixels_that_do_not_fit_on_the_device_come_batch_by_batch(drawn):
+    recipe = quick_recipe(augmentation={"flip": False})
+    data = PackedImages.pack(drawn, recipe.model)
+    for one, other in zip(batches(data, recipe, True)[1], batches(data, recipe, False)[1], strict=True):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.target, other.target)
+
+
+def test_a_second_epoch_lies_in_the_same_memory(drawn):
+    """A recorded step reads the buffers of the first epoch: later plans must be copied into them."""
+    recipe = quick_recipe(augmentation={"flip": False})
+    data = PackedImages.pack(drawn, recipe.model)
+    feed = Feed(data, recipe, CPU)
+    feed.load(plan_epoch(drawn, recipe, 0))
+    places = {name: tensor.data_ptr() for name, tensor in feed._plan.items()}
+    plan = plan_epoch(drawn, recipe, 1)
+    feed.position += 3
+    feed.load(plan)
+    assert places == {name: tensor.data_ptr() for name, tensor in feed._plan.items()}
+    assert np.allclose(feed.batch().scores, drawn.scores[plan.images[0]])
+
+
+def test_fixed_batches_are_always_the_same(drawn):
+    recipe = quick_recipe(seed=5)
+    data = PackedImages.pack(drawn, recipe.model)
+    one, other = fixed_batches(data, recipe, CPU), fixed_batches(data, quick_recipe(seed=9), CPU)
+    assert len(one) == 5
+    assert all(
+        torch.equal(a.images, b.images) and torch.equal(a.first, b.first) for a, b in zip(one, other, strict=True)
+    )
 
 
 def test_the_centre_is_what_a_crop_without_chance_shows(drawn):
     recipe = quick_recipe(
-        flip=False, model={"backbone": "test_byobnet", "resize": 32, "crop": 24, "dimensions": 16, "hidden": 16}
+        augmentation={"flip": False},
+        model={"backbone": "test_byobnet", "resize": 32, "crop": 24, "dimensions": 16, "hidden": 16},
     )
-    data = PackedImages.pack(drawn, recipe)
-    plan = plan_epoch(drawn, recipe, 0)
-    batch = next(iter(epoch_batches(data, plan, CPU)))
-    assert torch.equal(batch.images, data.centre[torch.from_numpy(plan.images[0])])
+    data = PackedImages.pack(drawn, recipe.model)
+    plan, made = batches(data, recipe)
+    assert torch.equal(made[0].images, data.centre[torch.from_numpy(plan.images[0])])
     assert data.subset(np.array([4, 2])).centre.shape == (2, 3, 24, 24)

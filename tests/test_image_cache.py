@@ -13,8 +13,8 @@ from PIL import Image
 
 from uol import image_cache
 from uol.errors import UolError
+from uol.framing import pack_images
 from uol.image_cache import cached_images
-from uol.images import pack_images
 
 SIZE = 16
 
@@ -34,8 +34,8 @@ def paths(tmp_path):
 def decoded(monkeypatch):
     """The images that were decoded, in order."""
     seen = []
-    real = image_cache.read_image
-    monkeypatch.setattr(image_cache, "read_image", lambda path: seen.append(path) or real(path))
+    real = image_cache.framed
+    monkeypatch.setattr(image_cache, "framed", lambda path, *how: seen.append(path) or real(path, *how))
     return seen
 
 

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from uol.errors import CallError, ImageError
-from uol.images import find_images, fit_square, pack_images, read_image
+from uol.framing import pack_images
+from uol.images import find_images, fit_square, read_image
 
 RED = (255, 0, 0)
 

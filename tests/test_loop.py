@@ -11,13 +11,14 @@ from quick import quick_recipe
 from uol import methods
 from uol.errors import UolError
 from uol.training.batches import PackedImages
-from uol.training.checkpoint import Progress, load_checkpoint, read_progress, save_checkpoint
-from uol.training.loop import learning_rate, train
+from uol.training.checkpoint import read_progress
+from uol.training.loop import train
+from uol.training.stepper import choose_engine, learning_rate
 
 
 def fresh(drawn, recipe):
     torch.manual_seed(recipe.seed)
-    return methods.find(recipe.method)(recipe, drawn.scale), PackedImages.pack(drawn, recipe)
+    return methods.find(recipe.method)(recipe, drawn.scale), PackedImages.pack(drawn, recipe.model)
 
 
 def trained_weights(drawn, recipe, **options):
@@ -96,38 +97,46 @@ def test_a_damaged_checkpoint_is_named(drawn, tmp_path):
         trained_weights(drawn, quick_recipe(), checkpoint=checkpoint)
 
 
-def test_checkpoints_hold_weights_and_optimiser(tmp_path):
-    def network():
-        torch.manual_seed(0)
-        net = torch.nn.Linear(3, 2)
-        return net, torch.optim.Adam(net.parameters(), lr=0.1)
+def test_memory_that_does_not_suffice_is_said_in_one_line(drawn, tmp_path, monkeypatch):
+    recipe = quick_recipe()
+    method, data = fresh(drawn, recipe)
 
-    def step(net, optimizer):
-        optimizer.zero_grad()
-        net(torch.ones(1, 3)).sum().backward()
-        optimizer.step()
+    def starve(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
-    net, optimizer = network()
-    step(net, optimizer)
-    save_checkpoint(tmp_path / "c", net, optimizer, Progress(5, "recipe", "data"))
-    step(net, optimizer)
-    other, other_optimizer = network()
-    assert load_checkpoint(tmp_path / "c", other, other_optimizer) == 5
-    step(other, other_optimizer)
-    assert torch.equal(net.weight, other.weight)
+    monkeypatch.setattr(method, "forward", starve)
+    with pytest.raises(UolError, match=r"too small for this training: lower batch_size \(now 16\); what was trained"):
+        train(method, data, recipe, tmp_path / "c", accelerator="cpu")
 
 
-def test_moments_are_restored_in_the_memory_layout_of_their_weights(tmp_path):
-    def network():
-        net = torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
-        return net, torch.optim.Adam(net.parameters())
+def test_held_out_images_are_watched_and_change_nothing(drawn):
+    recipe = quick_recipe(epochs=4, validate_every=3)
+    _, data = fresh(drawn, recipe)
+    held_out = data.subset(torch.arange(20).numpy())
+    reports = []
+    watched = trained_weights(drawn, recipe, report=reports.append, held_out=held_out)
+    assert [math.isnan(report.held_out) for report in reports] == [True, True, False, False]
+    assert same(watched, trained_weights(drawn, recipe))
 
-    net, optimizer = network()
-    net(torch.ones(1, 4, 5, 5)).sum().backward()
-    optimizer.step()
-    save_checkpoint(tmp_path / "c", net, optimizer, Progress(1, "recipe", "data"))
-    other, other_optimizer = network()
-    load_checkpoint(tmp_path / "c", other, other_optimizer)
-    moment = other_optimizer.state[other.weight]["exp_avg"]
-    assert moment.stride() == other.weight.stride()
-    assert torch.equal(moment, optimizer.state[net.weight]["exp_avg"])
+
+def test_engines():
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert choose_engine(quick_recipe(engine="compiled"), cpu, 10**6) == "eager"
+    assert choose_engine(quick_recipe(), gpu, 100) == "graph"
+    assert choose_engine(quick_recipe(), gpu, 10**5) == "compiled"
+    assert choose_engine(quick_recipe(engine="eager"), gpu, 10**5) == "eager"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("engine", ["graph", "compiled"])
+def test_recorded_steps_train_as_single_operations_do(drawn, engine):
+    """Same seeds, so the losses of an epoch agree as far as rounding and the order of random draws allow."""
+    losses = {}
+    for name in ("eager", engine):
+        recipe = quick_recipe(epochs=20, engine=name, validate_every=0)
+        method, data = fresh(drawn, recipe)
+        reports = []
+        train(method, data, recipe, report=reports.append, accelerator="cuda")
+        losses[name] = [report.losses["total"] for report in reports]
+    assert losses[engine][-1] < losses[engine][0]
+    assert losses[engine][-1] == pytest.approx(losses["eager"][-1], rel=0.25)

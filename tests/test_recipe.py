@@ -12,7 +12,12 @@ def test_the_paper_recipe_is_the_paper():
     recipe = load_recipe("paper")
     assert (recipe.method, recipe.model.backbone, recipe.optimizer) == ("uol", "vgg16", "adam")
     assert (recipe.batch_size, recipe.learning_rate, recipe.final_learning_rate, recipe.epochs) == (32, 1e-4, 1e-6, 100)
-    assert (recipe.model.resize, recipe.model.crop, recipe.flip, recipe.random_crop) == (256, 224, True, False)
+    assert (recipe.model.resize, recipe.model.crop, recipe.augmentation.flip, recipe.augmentation.random_crop) == (
+        256,
+        224,
+        True,
+        False,
+    )
     assert (recipe.alpha, recipe.beta, recipe.threshold) == (1e-4, 1e-3, 0.2)
     assert (recipe.bin_width, recipe.references_per_bin) == (0.1, 10)
 

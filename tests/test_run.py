@@ -14,11 +14,11 @@ from uol.training.run import hold_out, run
 
 
 def trained_on(rated, recipe, *arguments, **options):
-    return run(PackedImages.pack(rated, recipe), recipe, *arguments, **options)
+    return run(PackedImages.pack(rated, recipe.model), recipe, *arguments, **options)
 
 
 def test_held_out_images_do_not_train(drawn):
-    packed = PackedImages.pack(drawn, quick_recipe())
+    packed = PackedImages.pack(drawn, quick_recipe().model)
     training, held_out = hold_out(packed, quick_recipe(held_out=0.25))
     assert held_out is not None
     assert (len(training), len(held_out)) == (60, 20)
@@ -47,7 +47,7 @@ def test_a_run_folder_keeps_recipe_losses_and_checkpoint_and_resumes(drawn, tmp_
     assert losses["epoch"].tolist() == [1, 2, 3]
     assert {"total", "order", "ordinal", "dispersion", "learning_rate", "seconds"} <= set(losses.columns)
     whole = trained_on(drawn, recipe, accelerator="cpu")
-    pixels = PackedImages.pack(drawn, recipe).centre
+    pixels = PackedImages.pack(drawn, recipe.model).centre
     assert np.array_equal(resumed.predict(pixels).value, whole.predict(pixels).value)
 
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_trained_on(drawn):
 def test_unknown_variances_are_no_obstacle(drawn):
     plain = RatedImages("plain", drawn.images, drawn.names, drawn.scores, drawn.scale)
     predictions = trained_on(plain, quick_recipe(), accelerator="cpu").predict(
-        PackedImages.pack(plain, quick_recipe()).centre
+        PackedImages.pack(plain, quick_recipe().model).centre
     )
     assert np.isfinite(predictions.value).all()
     assert np.isnan(predictions.dispersion).all()  # nothing is known of how raters differ
@@ -90,7 +90,7 @@ def test_test_labels_cannot_reach_training(drawn):
     other = RatedImages(
         drawn.name, drawn.images, drawn.names, shuffled, drawn.scale, drawn.variances, drawn.counts, splits=drawn.splits
     )
-    pixels = PackedImages.pack(drawn, quick_recipe()).centre
+    pixels = PackedImages.pack(drawn, quick_recipe().model).centre
     first, second = (
         trained_on(rated.subset(split.train), quick_recipe(), accelerator="cpu").predict(pixels)
         for rated in (drawn, other)
@@ -107,7 +107,7 @@ def test_a_run_is_not_resumed_on_other_images(drawn, tmp_path):
 
 
 def test_two_images_at_least_are_held_out(drawn):
-    packed = PackedImages.pack(drawn.subset(np.arange(10)), quick_recipe())
+    packed = PackedImages.pack(drawn.subset(np.arange(10)), quick_recipe().model)
     held_out = hold_out(packed, quick_recipe(held_out=0.05))[1]
     assert held_out is not None
     assert len(held_out) == 2

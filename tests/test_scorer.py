@@ -49,7 +49,7 @@ def test_scores_and_intervals_are_on_the_panels_scale(scorer, drawn):
 
 
 def test_scoring_equals_the_methods_predictions(trained, drawn):
-    predictions = trained.predict(PackedImages.pack(drawn, trained.recipe).centre)
+    predictions = trained.predict(PackedImages.pack(drawn, trained.recipe.model).centre)
     assert values(trained.scorer.score(drawn.images)) == pytest.approx(predictions.value, abs=1e-4)
 
 

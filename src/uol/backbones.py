@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from uol.errors import CallError, UolError
 
-_MEAN = (0.485, 0.456, 0.406)  # of ImageNet, which all weights at hand were trained with
-_DEVIATION = (0.229, 0.224, 0.225)
+IMAGENET_MEAN = (0.485, 0.456, 0.406)  # of ImageNet, which all weights at hand were trained with
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 
 
 class Backbone(nn.Module):
@@ -52,8 +52,8 @@ class Backbone(nn.Module):
             self.net.head = nn.Identity()
         self.net = self.net.to(memory_format=torch.channels_last)  # a third faster on processors, more on GPUs
         self.width: int = self.net.num_features if self.is_vgg else self.net.head_hidden_size
-        self.register_buffer("mean", torch.tensor(_MEAN).view(3, 1, 1), persistent=False)
-        self.register_buffer("deviation", torch.tensor(_DEVIATION).view(3, 1, 1), persistent=False)
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("deviation", torch.tensor(IMAGENET_DEVIATION).view(3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images to pooled features."""
@@ -73,6 +73,26 @@ class Backbone(nn.Module):
             return maps.mean((-2, -1))
         features: Tensor = self.net.forward_head(maps, pre_logits=True)
         return features
+
+    def map_shape(self, image_size: int) -> tuple[int, int, int]:
+        """Channels, height and width of the last feature maps."""
+        if self.is_vgg:
+            return self.width, image_size // 32, image_size // 32
+        self.net.eval()  # or else norms would learn from this empty image
+        with torch.no_grad():
+            maps = self.feature_maps(torch.zeros(1, 3, image_size, image_size))
+        self.net.train()
+        if maps.ndim != 4 or maps.shape[1] != self.width:
+            raise CallError(f"{self.name} gives no feature maps to weight by position; use mean pooling")
+        return self.width, maps.shape[2], maps.shape[3]
+
+    def freeze(self, convolutions: int) -> None:
+        """Keep the weights of the first convolutions as they are: they need no gradients, and training is faster."""
+        layers = [module for module in self.net.modules() if isinstance(module, nn.Conv2d)]
+        if convolutions > len(layers):
+            raise CallError(f"{self.name} has {len(layers)} convolutions; {convolutions} of them cannot be frozen")
+        for layer in layers[:convolutions]:
+            layer.requires_grad_(False)
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
         """Load a safetensors file whose keys are timm's; a classifier in it is passed over."""

@@ -48,7 +48,7 @@ def run_demo(
     own = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="a", size=SIZE)
     other = load_synthetic(TRAINING + TEST, TEST, seed=seed, panel="b", size=SIZE)
     split = own.splits["default"]
-    packed = PackedImages.pack(own, demo_recipe(seed))
+    packed = PackedImages.pack(own, demo_recipe(seed).model)
     training, test, other_test = packed.subset(split.train), packed.subset(split.test), other.subset(split.test)
     rows: list[dict[str, Any]] = []
     predictions: dict[str, Predictions] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 import numpy as np
+import pandas as pd
 
 from uol import metrics
 from uol.methods.base import Predictions
@@ -23,6 +24,21 @@ class Evaluation(TypedDict):
     coverage: float
     interval_width: float
     dispersion_pc: float
+
+
+def predictions_table(rated: RatedImages, predictions: Predictions) -> pd.DataFrame:
+    """Each image with what the panel said, what was predicted, and its groups."""
+    table = pd.DataFrame(
+        {
+            "image": list(rated.names),
+            "score": rated.scores,
+            "rating_sd": np.sqrt(rated.variances),
+            **predictions._asdict(),
+        }
+    )
+    for name in rated.groups.columns:
+        table[f"group {name}" if name in table else str(name)] = rated.groups[name].to_numpy()
+    return table
 
 
 def evaluate(rated: RatedImages, predictions: Predictions, threshold: float = 0.2) -> Evaluation:

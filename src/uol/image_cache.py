@@ -16,9 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from uol.errors import ImageError, UolError
-from uol.face_cache import default_folder
+from uol.face_cache import VERSION as FACE_VERSION
+from uol.face_cache import FaceCache, default_folder
+from uol.face_detector import opencv
 from uol.files import replacing, write_json
-from uol.images import Images, fit_square, pack_images, read_image
+from uol.framing import Framing, framed, pack_images
+from uol.images import Images, fit_square
 
 VERSION = 1  # raise it whenever a change of decoding or resizing changes a pixel: old files are then passed over
 
@@ -31,7 +34,11 @@ _MOST_CHECKED = 2**32  # bytes: a file up to this size is checked whole (0.5 s a
 
 
 def cached_images(
-    images: Images, resize: int, folder: PathLike | None = None, progress: Progress | None = None
+    images: Images,
+    resize: int,
+    folder: PathLike | None = None,
+    progress: Progress | None = None,
+    framing: Framing = "whole",
 ) -> Pixels:
     """Images as `pack_images` gives them, uint8 (n, 3, resize, resize), from one file that is mapped, not read.
 
@@ -41,19 +48,19 @@ def cached_images(
     `UolError` where images cannot be read, with their number and the first of them.
     """
     if not _are_paths(images):
-        return pack_images(images, resize)
-    place = (default_folder() if folder is None else Path(folder)) / "images" / f"{_key(images, resize)}.npy"
+        return pack_images(images, resize, framing=framing)
+    place = (default_folder() if folder is None else Path(folder)) / "images" / f"{_key(images, resize, framing)}.npy"
     shape = (len(images), 3, resize, resize)
     pixels = _read(place, shape)
     if pixels is not None:
         return pixels
     try:
-        _write(place, shape, _decode(images, resize, progress))
+        _write(place, shape, _decode(images, resize, progress, framing))
     except UolError as error:
         if not isinstance(error.__cause__, OSError):
             raise
         warnings.warn(f"decoded images are not kept: {error}", stacklevel=2)  # a full disk must not stop a training
-        return np.stack(list(_decode(images, resize, progress)))
+        return np.stack(list(_decode(images, resize, progress, framing)))
     pixels = _read(place, shape)
     if pixels is None:
         raise UolError(f"{place}: what was just written there reads differently; free or replace that disk")
@@ -64,9 +71,10 @@ def _are_paths(images: Images) -> TypeGuard[Sequence[PathLike]]:
     return len(images) > 0 and all(isinstance(image, str | os.PathLike) for image in images)
 
 
-def _key(paths: Sequence[PathLike], resize: int) -> str:
-    """A digest of the version, the size, and each file's place, length and time of change."""
-    digest = hashlib.sha256(f"{VERSION} {resize}\n".encode())
+def _key(paths: Sequence[PathLike], resize: int, framing: Framing) -> str:
+    """A digest of the version, the size, the framing, and each file's place, length and time of change."""
+    frame = f" face {FACE_VERSION}" if framing == "face" else ""
+    digest = hashlib.sha256(f"{VERSION} {resize}{frame}\n".encode())
     folders: dict[str, str] = {}  # resolving a folder once, not once per image, saves a second in ten thousand
     for path in paths:
         parent, name = os.path.split(os.fspath(path))
@@ -81,12 +89,15 @@ def _key(paths: Sequence[PathLike], resize: int) -> str:
     return digest.hexdigest()
 
 
-def _decode(paths: Sequence[PathLike], resize: int, progress: Progress | None) -> Iterator[Pixels]:
+def _decode(paths: Sequence[PathLike], resize: int, progress: Progress | None, framing: Framing) -> Iterator[Pixels]:
     """The images one by one, in order; decoders leave Python's lock, so threads use all cores."""
+    faces = FaceCache() if framing == "face" else None
+    if faces is not None:
+        opencv()  # a missing package is one error at the start, not one for each image
 
     def one(path: PathLike) -> Pixels | ImageError:
         try:
-            return np.ascontiguousarray(fit_square(read_image(path), resize).transpose(2, 0, 1))
+            return np.ascontiguousarray(fit_square(framed(path, framing, faces), resize).transpose(2, 0, 1))
         except ImageError as error:
             return error
 

@@ -1,4 +1,4 @@
-"""Decoding images of any origin into upright 8-bit RGB, and packing them into one tensor for a network."""
+"""Decoding images of any origin into upright 8-bit RGB, and finding them in folders."""
 
 from __future__ import annotations
 
@@ -50,15 +50,6 @@ def read_image(image: ImageLike) -> Image.Image:
         raise
     except Exception as error:  # decoders raise many kinds: OSError, SyntaxError, struct.error, DecompressionBombError
         raise ImageError(f"{path}: not a readable image ({_reason(error)})") from error
-
-
-def pack_images(images: Images, resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:
-    """Decode images, resize each to `resize` × `resize` and keep the central `crop` square: (n, 3, size, size)."""
-    size = resize if crop is None else crop
-    packed = np.empty((len(images), 3, size, size), np.uint8)
-    for row, image in enumerate(images):
-        packed[row] = fit_square(read_image(image), resize, crop).transpose(2, 0, 1)
-    return packed
 
 
 def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:

@@ -5,7 +5,7 @@ Read top to bottom: the settings, the comparator, the model.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -23,6 +23,14 @@ class ModelConfig(BaseModel):
     backbone: str = Field("vgg16", description="a timm model")
     resize: int = Field(256, gt=0, description="images are resized to this square first")
     crop: int = Field(224, gt=0, description="then this central square is kept")
+    framing: Literal["whole", "face"] = Field(
+        "whole", description="images as they are, or the main face found, aligned and cropped first"
+    )
+    pooling: Literal["mean", "positions"] = Field(
+        "mean",
+        description="feature maps become features by their mean, or by sums whose weights per position are learnt",
+    )
+    poolings: int = Field(2, gt=0, description="how many sums of each map, where positions are weighted")
     dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
     hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
     uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
@@ -99,6 +107,22 @@ class Comparator(nn.Module):
         return logits
 
 
+class PositionPooling(nn.Module):
+    """K weighted sums of each feature map, the weights learnt for each channel and position: (N, C, h, w) → (N, K·C).
+
+    A mean over positions forgets where in an aligned face a feature lies; these start near it and need not stay there.
+    """
+
+    def __init__(self, poolings: int, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        noise = torch.randn(poolings, *shape)
+        self.weight = nn.Parameter((1 + 0.5 * noise) / (shape[1] * shape[2]))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Feature maps to features."""
+        return torch.einsum("nchw,kchw->nkc", maps, self.weight).flatten(1)
+
+
 class OrderModel(nn.Module):
     """Backbone, Gaussian head and comparator."""
 
@@ -106,8 +130,13 @@ class OrderModel(nn.Module):
         super().__init__()
         self.config = config
         self.backbone = Backbone(config.backbone, config.crop, pretrained)
-        self.mean = nn.Linear(self.backbone.width, config.dimensions)
-        self.log_variance = nn.Linear(self.backbone.width, config.dimensions) if config.uncertain else None
+        self.width = self.backbone.width
+        self.pool: nn.Module | None = None
+        if config.pooling == "positions":
+            self.pool = PositionPooling(config.poolings, self.backbone.map_shape(config.crop))
+            self.width *= config.poolings
+        self.mean = nn.Linear(self.width, config.dimensions)
+        self.log_variance = nn.Linear(self.width, config.dimensions) if config.uncertain else None
         self.comparator = Comparator(config.dimensions, config.hidden)
         if self.log_variance is not None:
             nn.init.zeros_(self.log_variance.weight)
@@ -115,8 +144,35 @@ class OrderModel(nn.Module):
 
     def forward(self, images: Tensor) -> Gaussians:
         """Images (N, 3, H, W), uint8 or 0–1, to N Gaussians; points have log-variance −∞."""
-        features = self.backbone(images)
+        return self.gaussians(self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Images to pooled features (N, width)."""
+        if self.pool is None:
+            return self.backbone(images)  # type: ignore[no-any-return]
+        return self.pool(self.backbone.feature_maps(images))  # type: ignore[no-any-return]
+
+    def gaussians(self, features: Tensor) -> Gaussians:
+        """Features to Gaussians."""
         mean = self.mean(features)
         if self.log_variance is None:
             return Gaussians(mean, mean.new_full(mean.shape, float("-inf")))
         return Gaussians(mean, self.log_variance(features))
+
+    @torch.inference_mode()
+    def embed(self, images: Tensor, mirror: bool = False, batch_size: int = 128) -> Gaussians:
+        """Gaussians of many images, in moderate batches on the model's device; `mirror` averages the mirror image in.
+
+        In averaging, means and log-variances of the two are averaged: one Gaussian, and one comparison, per image.
+        """
+        self.eval()
+        device = self.comparator.first.weight.device
+        parts = []
+        for part in torch.split(images, batch_size):
+            part = part.to(device)
+            gaussians = self(part)
+            if mirror:
+                other = self(part.flip(-1))
+                gaussians = Gaussians(*((one + two) / 2 for one, two in zip(gaussians, other, strict=True)))
+            parts.append(gaussians)
+        return Gaussians(*(torch.cat(columns) for columns in zip(*parts, strict=True)))

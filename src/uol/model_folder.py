@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import uol
 from uol.bradley_terry import BradleyTerry
@@ -21,6 +20,7 @@ from uol.gaussians import Gaussians
 from uol.model import ModelConfig, OrderModel
 from uol.references import ReferenceSet
 from uol.scorer import PanelConfig, Scorer, ScoringConfig
+from uol.tensors import write_tensors
 
 FORMAT = 1
 CONFIG, MODEL, REFERENCES, CARD = "config.json", "model.safetensors", "references.safetensors", "README.md"
@@ -66,8 +66,8 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
     }
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
-        _write_tensors(temporary / MODEL, scorer.model.state_dict())
-        _write_tensors(temporary / REFERENCES, references)
+        write_tensors(temporary / MODEL, scorer.model.state_dict())
+        write_tensors(temporary / REFERENCES, references)
         write_text(temporary / CARD, model_card(scorer))
 
 
@@ -139,10 +139,6 @@ def first_problem(error: Exception) -> str:
         place = ".".join(str(part) for part in first["loc"])
         return f"{place}: {first['msg']}" if place else str(first["msg"])
     return str(error).splitlines()[0]
-
-
-def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
-    save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, path)
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -17,8 +17,9 @@ from uol import bradley_terry
 from uol.bradley_terry import BradleyTerry
 from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.errors import CallError, UolError
+from uol.framing import pack_images
 from uol.gaussians import Gaussians, dispersion_degree
-from uol.images import ImageLike, Images, pack_images
+from uol.images import ImageLike, Images
 from uol.model import ModelConfig, OrderModel
 from uol.order import Order
 from uol.rated_images import RatedImages, Scale
@@ -68,7 +69,8 @@ class ScoringConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
-    both_directions: bool = Field(True, description="average each comparison with its mirror image")
+    both_directions: bool = Field(True, description="average each comparison with the one the other way round")
+    mirror: bool = Field(False, description="average each image's Gaussian with its mirror image's, for twice the time")
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
 
 
@@ -135,20 +137,18 @@ class Scorer:
         ]
 
     def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
-        """The Gaussians of images."""
+        """The Gaussians of images, framed as the model wants them."""
         images = _as_sequence(images)
         config = self.model.config
         parts = []
         for start in range(0, len(images), batch_size):
-            pixels = pack_images(images[start : start + batch_size], config.resize, config.crop)
+            pixels = pack_images(images[start : start + batch_size], config.resize, config.crop, config.framing)
             parts.append(self.embed_pixels(torch.from_numpy(pixels)))
-        return Gaussians(torch.cat([part.mean for part in parts]), torch.cat([part.log_variance for part in parts]))
+        return Gaussians(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
-    @torch.inference_mode()
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
         """The Gaussians of images already framed: uint8 (N, 3, crop, crop)."""
-        gaussians: Gaussians = self.model(pixels.to(self._device))
-        return gaussians
+        return self.model.embed(pixels, self.scoring.mirror)
 
     @torch.inference_mode()
     def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import uol
-from uol.cli import data, demo, score, train
+from uol.cli import data, demo, experiment, report, score, train
 from uol.errors import UolError
 
 app = typer.Typer(
@@ -25,10 +25,12 @@ app.command("demo")(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("evaluate")(train.evaluate)
+app.command("report")(report.report)
 app.command("score")(score.score)
 app.command("compare")(score.compare)
 app.command("rank")(score.rank)
 app.command("anchor")(score.anchor)
+app.add_typer(experiment.app, name="experiment")
 
 _state = {"debug": False}
 

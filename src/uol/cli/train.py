@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +14,28 @@ from uol.errors import CallError
 
 if TYPE_CHECKING:
     from uol.rated_images import RatedImages, Split
+    from uol.training.loop import EpochReport
 
 DataOption = Annotated[str, typer.Option("--data", "-d", help="A data set; `uol data list` names them.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Its folder, as its owner distributes it.")]
 TableOption = Annotated[Path | None, typer.Option("--table", help="For --data own: the table of ratings.")]
 SplitOption = Annotated[
-    str | None, typer.Option("--split", "--fold", help="Which of the data set's splits; 1 is fold-1.")
+    str | None,
+    typer.Option("--split", "--fold", help="A split of the data set; 1 is fold-1, all every fold."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+
+class Framing(StrEnum):
+    """What of an image is shown to a model."""
+
+    WHOLE = "whole"
+    FACE = "face"
+
+
 EVALUATION_COLUMNS = {
-    "data": "data", "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman",
+    "model": "model", "data": "data", "split": "split", "images": "images", "pc": "PC",
+    "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman",
     "order_accuracy": "order", "coverage": "coverage", "dispersion_pc": "dispersion PC",
 }  # fmt: skip
 
@@ -43,38 +55,33 @@ def train(
 ) -> None:
     """Train a model on a data set and test it on the images the split keeps apart.
 
+    With --fold all each fold has a folder of its own in the run folder.
+
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
-    import pandas as pd
-
-    from uol.evaluation import evaluate
-    from uol.files import write_json, write_text
+    from uol.experiments.trial import MODEL, Origin, trial
     from uol.training.batches import PackedImages
     from uol.training.recipe import load_recipe
-    from uol.training.run import run
 
-    settings = load_recipe(recipe, _changes(changes, init))
+    asked = _changes(changes, init)
+    settings = load_recipe(recipe, asked)
     rated = load(data, root, table, scale, read)
-    chosen = _split(rated, split)
-    packed = PackedImages.pack(rated, settings)
-    training = packed.subset(chosen.train)
-    say(f"{settings.method} on {rated.name}: {len(training)} training images, {settings.epochs} epochs")
-    with progress_bar("training", settings.epochs) as update:
-        method = run(training, settings, out, lambda e: update(e.epoch, f"loss {e.losses['total']:.4f}"))
-    scorer = getattr(method, "scorer", None)
-    if scorer is not None:
-        scorer.save_pretrained(out / "model")
-    say(f"model: {out / 'model'}" if scorer is not None else f"{settings.method} has no references: no model folder")
-    if len(chosen.test) == 0:
-        say("the data set has no test images")
-        return
-    test = packed.subset(chosen.test)
-    predictions = method.predict(test.centre)
-    figures = evaluate(test.rated, predictions, settings.threshold)
-    rows = pd.DataFrame({"image": list(test.rated.names), "score": test.rated.scores, **predictions._asdict()})
-    write_text(out / "predictions.csv", rows.to_csv(index=False, float_format="%.6g"))
-    write_json(out / "evaluation.json", {"data": rated.name, **figures})
-    _show(rated.name, figures, as_json)
+    chosen = _splits(rated, split)
+    with progress_bar("reading images", len(rated)) as update:
+        packed = PackedImages.pack(rated, settings.model, lambda done, _: update(done))
+    rows = []
+    for name, parts in chosen.items():
+        folder = out / name if split == "all" else out
+        say(f"{settings.method} on {rated.name}, {name}: {len(parts.train)} images, {settings.epochs} epochs")
+        with progress_bar("training", settings.epochs) as update:
+            origin = Origin(Path(recipe).stem, asked)
+            result = trial(packed, name, parts, settings, folder, origin, lambda e: update(e.epoch, _word(e)))
+        say(f"model: {folder / MODEL}" if (folder / MODEL).is_dir() else f"{settings.method} makes no model folder")
+        if result is None:
+            say("the data set has no test images")
+        else:
+            rows.append({"data": rated.name, "split": name, **result.metrics.model_dump()})
+    _show(rows, as_json, single=split != "all")
 
 
 def evaluate(
@@ -85,44 +92,79 @@ def evaluate(
     scale: ScaleOption = None,
     read: ReadOption = None,
     split: SplitOption = None,
+    framing: Annotated[
+        Framing | None, typer.Option("--framing", help="Frame images so, not as the model does: whole, or face.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a model's scores with a panel's; another scale is mapped linearly to the model's, as the paper does.
 
-    Without --split, a data set with several splits is taken whole: its images should not have trained the model.
+    Without --split, a data set with several splits is taken whole: its images should not have trained the model. What
+    is found is kept in the run folder, under evaluations; a folder of folds is evaluated fold by fold.
 
     Example: uol evaluate runs/first --data synthetic
     """
-    from uol.evaluation import evaluate as evaluate_predictions
-    from uol.methods.base import Predictions
-    from uol.scorer import Scorer
+    import torch
 
-    if (model / "recipe.yaml").is_file() and not (model / "model").is_dir():
-        raise CallError(f"{model}: a run without a model folder: it has not finished, or its method makes none")
-    scorer = Scorer.from_pretrained(model / "model" if (model / "model").is_dir() else model)
+    from uol.experiments.trial import MODEL, evaluate_on, keep_evaluation
+    from uol.scorer import Scorer
+    from uol.training.batches import PackedImages
+
+    runs = _runs(model)
     rated = load(data, root, table, scale, read)
     whole = split is None and len(rated.splits) != 1
-    test = rated if whole else rated.subset(_split(rated, split).test)
+    name, parts = (None, None) if whole else next(iter(_splits(rated, split).items()))
+    test = rated if parts is None else rated.subset(parts.test)
     if not test.rated:
         raise CallError(f"{data}: nobody rated these images, so there is nothing to compare with")
-    test = test.rescaled(scorer.panel.scale)
-    _show(test.name, evaluate_predictions(test, Predictions.of(scorer.score(test.images))), as_json)
+    rows = []
+    packed: dict[object, PackedImages] = {}
+    for run in runs:
+        scorer = Scorer.from_pretrained(run / MODEL if (run / MODEL).is_dir() else run)
+        scorer.to("cuda" if torch.cuda.is_available() else "cpu")
+        config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing.value})
+        if config not in packed:
+            with progress_bar("reading images", len(test)) as update:
+                packed[config] = PackedImages.pack(test, config, lambda done, _: update(done))
+        figures, predictions = evaluate_on(scorer, packed[config])
+        if (run / MODEL).is_dir():
+            keep_evaluation(run, test.name, name, config.framing, figures, predictions)
+        rows.append({"model": run.name, "data": test.name, **figures})
+    _show(rows, as_json, single=runs == [model])
 
 
-def _split(rated: RatedImages, name: str | None) -> Split:
-    """The named split, or the only one; without any, all images train and none test."""
-    if name is None and len(rated.splits) > 1:
-        raise CallError(f"{rated.name} has several splits; choose one with --split: {', '.join(rated.splits)}")
+def _runs(model: Path) -> list[Path]:
+    """The model or run folder itself, or the folds in it."""
+    folds = sorted(path.parent for path in model.glob("fold-*/recipe.yaml"))
+    for run in folds or [model]:
+        if (run / "recipe.yaml").is_file() and not (run / "model").is_dir():
+            raise CallError(f"{run}: a run without a model folder: it has not finished, or its method makes none")
+    return folds or [model]
+
+
+def _splits(rated: RatedImages, name: str | None) -> dict[str, Split]:
+    """The named split, all folds for "all", or the only one; without any, all images train and none test."""
     if name is None and not rated.splits:
         import numpy as np
 
         from uol.rated_images import Split
 
-        return Split(np.arange(len(rated)), np.arange(0))
+        return {"whole": Split(np.arange(len(rated)), np.arange(0))}
+    if name is None and len(rated.splits) > 1:
+        raise CallError(f"{rated.name} has several splits; choose one with --split: {', '.join(rated.splits)}")
+    if name == "all":
+        folds = {key: parts for key, parts in rated.splits.items() if key.startswith("fold-")}
+        if not folds:
+            raise CallError(f"{rated.name} has no folds; its splits: {', '.join(rated.splits) or 'none'}")
+        return folds
     name = next(iter(rated.splits)) if name is None else f"fold-{name}" if name.isdigit() else name
     if name not in rated.splits:
         raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
-    return rated.splits[name]
+    return {name: rated.splits[name]}
+
+
+def _word(epoch: EpochReport) -> str:
+    return f"loss {epoch.losses['total']:.4f}"
 
 
 def _changes(changes: list[str] | None, init: str | None) -> dict[str, Any]:
@@ -140,9 +182,15 @@ def _changes(changes: list[str] | None, init: str | None) -> dict[str, Any]:
     return values | ({} if init is None else {"init": init})
 
 
-def _show(name: str, figures: Any, as_json: bool) -> None:
-    row = {"data": name, **figures}
+def _show(rows: list[dict[str, Any]], as_json: bool, single: bool) -> None:
+    """Print one row, or several with their mean."""
     if as_json:
-        print_json(row)
-    else:
-        print_table([row], EVALUATION_COLUMNS)
+        print_json(rows[0] if single and rows else rows)
+        return
+    if len(rows) > 1:
+        figures = [key for key in EVALUATION_COLUMNS if isinstance(rows[0].get(key), float)]
+        known = {key: [row[key] for row in rows if row[key] is not None] for key in figures}
+        means = {key: sum(values) / len(values) for key, values in known.items() if len(values) == len(rows)}
+        rows = [*rows, {"split": "mean", "model": "mean", **means}]
+    if rows:
+        print_table(rows, {key: head for key, head in EVALUATION_COLUMNS.items() if any(key in row for row in rows)})

@@ -41,10 +41,12 @@ class Method(nn.Module, ABC):
     the whole training set (references, calibration on the held-out images), and `predict` answers.
     """
 
-    def __init__(self, recipe: Recipe, scale: Scale) -> None:
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
+        """`levels` is the number of rating levels in the batches' histograms; 0 where none is known."""
         super().__init__()
         self.recipe = recipe
         self.scale = scale
+        self.levels = levels
 
     @abstractmethod
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -63,10 +65,11 @@ class Method(nn.Module, ABC):
         """Where the network lives."""
         return next(self.parameters()).device
 
-    def load_initial_weights(self, backbone: Backbone) -> None:
-        """Load the backbone weights that the recipe names."""
+    def prepare(self, backbone: Backbone) -> None:
+        """Load the backbone weights that the recipe names, and freeze what it freezes."""
         if self.recipe.init not in (None, "timm"):
             backbone.load_weights(self.recipe.init)
+        backbone.freeze(self.recipe.frozen)
 
     @property
     def pretrained(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from uol.gaussians import Gaussians
 from uol.losses import order_cross_entropy
 from uol.methods.uol import Uol
 from uol.rated_images import Scale
@@ -14,11 +15,10 @@ from uol.training.recipe import Recipe
 class OrderLearning(Uol):
     """UOL's network and scorer with points for Gaussians; it does not tell dispersion apart between images."""
 
-    def __init__(self, recipe: Recipe, scale: Scale) -> None:
-        super().__init__(recipe.with_changes({"model.uncertain": False}), scale)
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
+        super().__init__(recipe.with_changes({"model.uncertain": False}), scale, levels)
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def order_losses(self, gaussians: Gaussians, batch: Batch) -> dict[str, Tensor]:
         """Order cross entropy of the points themselves."""
-        points = self.model(batch.images).mean[None]
-        logits = self.model.comparator.pairs(points, batch.first, batch.second)
-        return {"total": order_cross_entropy(logits, batch.order, batch.pair_weight)}
+        logits = self.model.comparator.pairs(gaussians.mean[None], batch.first, batch.second)
+        return {"total": order_cross_entropy(logits, batch.target, batch.pair_weight)}

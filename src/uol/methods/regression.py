@@ -18,10 +18,10 @@ from uol.training.recipe import Recipe
 class Regression(Method):
     """One linear unit on the backbone's features, in units of the scale, starting at its middle."""
 
-    def __init__(self, recipe: Recipe, scale: Scale) -> None:
-        super().__init__(recipe, scale)
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
+        super().__init__(recipe, scale, levels)
         self.backbone = Backbone(recipe.model.backbone, recipe.model.crop, self.pretrained)
-        self.load_initial_weights(self.backbone)
+        self.prepare(self.backbone)
         self.head = nn.Linear(self.backbone.width, 1)
         nn.init.constant_(self.head.bias, (scale.low + scale.high) / 2 / scale.unit)
         self.calibration = Calibration()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from uol.errors import UolError
 from uol.gaussians import Gaussians, sample
-from uol.losses import dispersion_divergence, order_cross_entropy, ordinal_hinge, uol_loss
+from uol.losses import (
+    dispersion_divergence,
+    histogram_cross_entropy,
+    order_cross_entropy,
+    ordinal_hinge,
+    uol_loss,
+)
 from uol.methods.base import Method, Predictions
 from uol.model import OrderModel
 from uol.rated_images import Scale
@@ -19,19 +25,35 @@ from uol.training.recipe import Recipe
 class Uol(Method):
     """An `OrderModel` trained with all three losses; predictions come from a `Scorer`."""
 
-    def __init__(self, recipe: Recipe, scale: Scale) -> None:
-        super().__init__(recipe, scale)
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
+        super().__init__(recipe, scale, levels)
         self.model = OrderModel(recipe.model, self.pretrained)
-        self.load_initial_weights(self.model.backbone)
+        self.prepare(self.model.backbone)
+        self.score_head = nn.Linear(self.model.width, 1) if recipe.score_weight else None
+        self.histogram_head = nn.Linear(self.model.width, levels) if recipe.histogram_weight and levels else None
+        if self.score_head is not None:
+            nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
         self._scorer: Scorer | None = None
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """The losses of the order, and of the helpers, which are dropped after training."""
+        features = self.model.features(batch.images)
+        losses = self.order_losses(self.model.gaussians(features), batch)
+        if self.score_head is not None:
+            losses["score"] = F.mse_loss(self.score_head(features)[:, 0].float(), batch.scores / self.scale.unit)
+            losses["total"] = losses["total"] + self.recipe.score_weight * losses["score"]
+        if self.histogram_head is not None:
+            losses["histogram"] = histogram_cross_entropy(self.histogram_head(features).float(), batch.histogram)
+            losses["total"] = losses["total"] + self.recipe.histogram_weight * losses["histogram"]
+        return losses
+
+    def order_losses(self, gaussians: Gaussians, batch: Batch) -> dict[str, Tensor]:
         """Order cross entropy + α · ordinal hinge + β · dispersion divergence (equation 10)."""
         recipe = self.recipe
-        gaussians = self.model(batch.images)
+        gaussians = Gaussians(gaussians.mean.float(), gaussians.log_variance.float())
         points = sample(gaussians, recipe.samples)
         logits = self.model.comparator.pairs(points, batch.first, batch.second)
-        order = order_cross_entropy(logits, batch.order, batch.pair_weight)
+        order = order_cross_entropy(logits.float(), batch.target, batch.pair_weight)
         ordinal = ordinal_hinge(gaussians, batch.anchor, batch.near, batch.far, recipe.margin, batch.triplet_weight)
         dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance, recipe.dispersion)
         return uol_loss(order, ordinal, dispersion, recipe.alpha, recipe.beta)._asdict()
@@ -63,9 +85,6 @@ class Uol(Method):
             raise UolError("not trained yet: call finish after training")
         return self._scorer
 
-    @torch.inference_mode()
     def embed(self, pixels: Tensor) -> Gaussians:
-        """Gaussians of images in moderate batches."""
-        self.eval()
-        parts = [self.model(part.to(self.device)) for part in torch.split(pixels, 128)]
-        return Gaussians(torch.cat([part.mean for part in parts]), torch.cat([part.log_variance for part in parts]))
+        """Gaussians of images, as the scorer makes them."""
+        return self.model.embed(pixels, self.recipe.scoring.mirror)

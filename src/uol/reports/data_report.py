@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from uol.data_stats import data_stats
 from uol.rated_images import RatedImages
 from uol.reliability import rater_table
-from uol.reports.figures import BLUE, GREY, ORANGE, tidy
+from uol.reports.figures import BLUE, GREY, ORANGE, means_by_group, tidy
 from uol.reports.html import Section, write_report
 
 GROUP_COLUMNS = {
@@ -56,7 +56,13 @@ def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: d
     for name, rows in stats["by_group"].items():
         if 1 < len(rows) <= 40:
             sections.append(
-                Section(f"By {name}", "Mean scores with 95 % intervals.", GROUP_COLUMNS, rows, [_groups(rows)])
+                Section(
+                    f"By {name}",
+                    "Mean scores with 95 % intervals.",
+                    GROUP_COLUMNS,
+                    rows,
+                    [means_by_group(rows, "mean score")],
+                )
             )
     if rated.notes:
         sections.append(
@@ -112,19 +118,5 @@ def _raters(rated: RatedImages) -> Figure:
     ax.axvline(0, color=GREY, lw=0.8)
     ax.plot(table["leniency"], table["agreement"], "o", color=BLUE, ms=4, alpha=0.7)
     ax.set(xlabel="leniency", ylabel="agreement with the other raters")
-    tidy(ax)
-    return figure
-
-
-def _groups(rows: list[dict[str, Any]]) -> Figure:
-    figure = Figure(figsize=(7.2, 0.8 + 0.34 * len(rows)), layout="constrained")
-    ax = figure.subplots()
-    for place, row in enumerate(rows):
-        if row["low"] is not None:
-            ax.plot([row["low"], row["high"]], [place, place], color=BLUE, lw=2)
-        ax.plot(row["mean"], place, "o", color=BLUE)
-    ax.set_yticks(range(len(rows)), [f"{row['group']} ({row['images']})" for row in rows])
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlabel("mean score")
     tidy(ax)
     return figure

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
 from uol import metrics
@@ -16,7 +19,7 @@ from uol.methods.base import Predictions
 from uol.order import Order
 from uol.rated_images import Scale
 
-BLUE, ORANGE, GREY, GREEN = "#2f6690", "#d1603d", "#8d99ae", "#5b8e7d"
+BLUE, ORANGE, GREY, GREEN, PURPLE = "#2f6690", "#d1603d", "#8d99ae", "#5b8e7d", "#7d5ba6"
 OUTCOME_COLOURS = {Order.LESS: ORANGE, Order.SIMILAR: GREY, Order.GREATER: BLUE}
 
 
@@ -27,19 +30,22 @@ def score_against_truth(
     figure = Figure(figsize=(4.0 * len(predictions), 4.1), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(predictions), sharex=True, sharey=True))
     for ax, (method, predicted) in zip(axes, predictions.items(), strict=True):
+        known = np.isfinite(predicted.low) & np.isfinite(predicted.high)
         inside = (predicted.low <= truth) & (truth <= predicted.high)
-        error = np.stack([predicted.value - predicted.low, predicted.high - predicted.value])
-        for held, colour, alpha in ((inside, GREY, 0.18), (~inside, ORANGE, 0.55)):
+        error = np.maximum([predicted.value - predicted.low, predicted.high - predicted.value], 0)
+        for held, colour, alpha in ((inside, GREY, 0.18), (known & ~inside, ORANGE, 0.55)):
             ax.errorbar(
                 truth[held], predicted.value[held], error[:, held], fmt="none", ecolor=colour, alpha=alpha, lw=0.7
             )
-        ax.plot(truth, predicted.value, ".", color=BLUE, ms=3.5, alpha=0.8)
+        size, alpha = (3.5, 0.8) if len(truth) <= 2000 else (2.0, 0.5)
+        ax.plot(truth, predicted.value, ".", color=BLUE, ms=size, alpha=alpha)
         ax.plot(scale, scale, color="black", lw=0.8)
         ax.set(title=f"{method}: PC {metrics.pearson(truth, predicted.value):.3f}", xlabel=f"mean score of {panel}")
-        ax.text(
-            0.03, 0.97, f"{inside.mean():.1%} of the intervals hold the panel's mean", transform=ax.transAxes, va="top",
-            fontsize=8, color="#444444",
-        )  # fmt: skip
+        if known.any():
+            ax.text(
+                0.03, 0.97, f"{inside[known].mean():.1%} of the intervals hold the panel's mean",
+                transform=ax.transAxes, va="top", fontsize=8, color="#444444",
+            )  # fmt: skip
         tidy(ax)
     axes[0].set_ylabel("predicted, with 95 % interval")
     return figure
@@ -148,6 +154,106 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Figure:
     ax.legend(frameon=False, fontsize=8)
     tidy(ax)
     return figure
+
+
+def training_curves(runs: Mapping[str, Mapping[str, npt.ArrayLike]]) -> Figure:
+    """Every loss and the learning rate by epoch, one plot each, one line per run."""
+    names = list(dict.fromkeys(name for run in runs.values() for name in run if name not in ("epoch", "seconds")))
+    rows = max(-(-len(names) // 3), 1)
+    height = 2.4 * rows + (0.3 if len(runs) > 1 else 0)
+    figure = Figure(figsize=(8.0, height), layout=ConstrainedLayoutEngine(h_pad=0.1))
+    axes = figure.subplots(rows, 3, squeeze=False).ravel()
+    for ax, name in zip(axes, names, strict=False):
+        for k, (label, run) in enumerate(runs.items()):
+            if name in run:
+                epochs, values = np.asarray(run["epoch"]), np.asarray(run[name])
+                mark = "o" if len(values) == 1 else None
+                ax.plot(epochs, values, color=_run_colour(k), lw=1.2, marker=mark, label=label)
+        ax.set_title(name.replace("_", " "), fontsize=9)
+        ax.set_xlabel("epoch", fontsize=8)
+        ax.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
+        ax.yaxis.get_offset_text().set_fontsize(7)
+        tidy(ax)
+    for ax in axes[len(names) :]:
+        ax.set_axis_off()
+    if len(runs) > 1:
+        lines = [Line2D([], [], color=_run_colour(k), label=label) for k, label in enumerate(runs)]
+        figure.legend(handles=lines, frameon=False, fontsize=8, loc="outside lower center", ncols=min(len(runs), 8))
+    return figure
+
+
+def error_by_score(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Bias and mean absolute error in bins of the panel score, with 95 % intervals of the means."""
+    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+    for ax, name, label in zip(
+        figure.subplots(1, 2), ("bias", "mae"), ("bias: predicted − panel", "mean absolute error"), strict=True
+    ):
+        half = [row[f"{name}_half"] or 0.0 for row in rows]
+        ax.errorbar(
+            [row["middle"] for row in rows], [row[name] for row in rows], half, fmt="o-", color=BLUE, ms=4, lw=1.2
+        )
+        ax.axhline(0, color="black", lw=0.8)
+        ax.set(xlabel="the panel's mean score", ylabel=label)
+        tidy(ax)
+    return figure
+
+
+def calibration_of_intervals(
+    by_score: Sequence[Mapping[str, Any]], by_level: Sequence[Mapping[str, Any]], level: float
+) -> Figure:
+    """Coverage by predicted score, and coverage by nominal level against what it should be."""
+    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    coverage = np.array([row["coverage"] for row in by_score])
+    below = np.maximum(coverage - [row["low"] for row in by_score], 0)
+    above = np.maximum([row["high"] for row in by_score] - coverage, 0)
+    left.errorbar([row["middle"] for row in by_score], coverage, [below, above], fmt="o-", color=BLUE, ms=4, lw=1.2)
+    left.axhline(level, color="black", lw=0.8)
+    left.set(xlabel="predicted score", ylabel=f"share of {100 * level:g} % intervals that hold")
+    right.plot([0, 1], [0, 1], color="black", lw=0.8)
+    right.plot([row["nominal"] for row in by_level], [row["coverage"] for row in by_level], color=BLUE, lw=1.8)
+    right.set(xlabel="nominal level", ylabel="share of intervals that hold", xlim=(0, 1), ylim=(0, 1.02))
+    tidy(left)
+    tidy(right)
+    return figure
+
+
+def reference_scores(runs: Sequence[npt.NDArray[np.float64]]) -> Figure:
+    """How many references there are along the scale; of several runs the mean, with a line from fewest to most."""
+    edges = np.histogram_bin_edges(np.concatenate(runs), 20)
+    counts = np.array([np.histogram(scores, edges)[0] for scores in runs])
+    middle = (edges[:-1] + edges[1:]) / 2
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    ax = figure.subplots()
+    ax.bar(middle, counts.mean(0), np.diff(edges), color=BLUE)
+    if len(runs) > 1:
+        ax.vlines(middle, counts.min(0), counts.max(0), color=ORANGE, lw=1.0)
+    ax.set(xlabel="score of the reference", ylabel="references")
+    tidy(ax)
+    return figure
+
+
+def means_by_group(
+    rows: Sequence[Mapping[str, Any]], label: str, mean: str = "mean", line: float | None = None
+) -> Figure:
+    """One line per group (`group`, `images`): its mean, with the interval from `low` to `high` where there is one."""
+    figure = Figure(figsize=(7.2, 0.8 + 0.34 * len(rows)), layout="constrained")
+    ax = figure.subplots()
+    if line is not None:
+        ax.axvline(line, color="black", lw=0.8)
+    for place, row in enumerate(rows):
+        if row["low"] is not None:
+            ax.plot([row["low"], row["high"]], [place, place], color=BLUE, lw=2)
+        ax.plot(row[mean], place, "o", color=BLUE)
+    ax.set_yticks(range(len(rows)), [f"{row['group']} ({row['images']})".replace("$", r"\$") for row in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlabel(label)
+    tidy(ax)
+    return figure
+
+
+def _run_colour(place: int) -> str:
+    return (BLUE, ORANGE, GREEN, PURPLE, GREY)[place % 5]
 
 
 def tidy(ax: Axes) -> None:

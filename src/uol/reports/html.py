@@ -36,7 +36,7 @@ class Section:
 def write_report(path: str | os.PathLike[str], title: str, lead: str, sections: Sequence[Section]) -> None:
     """Write the sections to one self-contained HTML file."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"picture": _picture, "cell": _cell}
+    environment.filters |= {"picture": _picture, "cell": _cell, "word_columns": _word_columns}
     template = (resources.files("uol.reports") / "templates" / "report.html").read_text(encoding="utf-8")
     page = environment.from_string(template).render(
         title=title, lead=lead, sections=sections, meaning=MEANING, version=uol.__version__
@@ -48,6 +48,16 @@ def _picture(figure: Figure) -> str:
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=130)
     return "data:image/png;base64," + base64.b64encode(data.getvalue()).decode("ascii")
+
+
+def _word_columns(section: Section) -> set[str]:
+    """Columns of words, which stand to the left; the first does in any case."""
+    return {
+        key
+        for key in list(section.columns or {})[1:]
+        if (values := [row[key] for row in section.rows if row.get(key) is not None])
+        and all(isinstance(value, str) for value in values)
+    }
 
 
 def _cell(value: Any) -> str:

@@ -1,9 +1,8 @@
-"""What a network is trained on: packed images, and each epoch's batches with their pairs and triplets."""
+"""What a network is trained on: packed images, each epoch's plan, and the batches made from it on the device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from uol.image_cache import cached_images
-from uol.order import Pairs, Triplets, balanced_pairs, hard_triplets
+from uol.image_cache import Progress, cached_images
+from uol.losses import order_target, pair_balance
+from uol.model import ModelConfig
+from uol.order import Triplets, balanced_pairs, hard_triplets
 from uol.rated_images import Indices, RatedImages
+from uol.training.augmentation import augment, centre_crop
 from uol.training.recipe import Recipe
 
 
@@ -26,22 +28,18 @@ class PackedImages:
     crop: int
 
     @classmethod
-    def pack(cls, rated: RatedImages, recipe: Recipe) -> PackedImages:
-        """Decode and resize all images; files are decoded once and then come from the cache.
+    def pack(cls, rated: RatedImages, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
+        """Frame all images as a model wants them; files are decoded once and then come from the cache.
 
         Pack a whole data set and take subsets of that: every list of files has a cache of its own.
         """
-        return cls(rated, torch.from_numpy(cached_images(rated.images, recipe.model.resize)), recipe.model.crop)
+        pixels = cached_images(rated.images, model.resize, progress=progress, framing=model.framing)
+        return cls(rated, torch.from_numpy(pixels), model.crop)
 
     @property
     def centre(self) -> Tensor:
         """The central squares, uint8 (N, 3, crop, crop): what a trained network is shown."""
-        margin = (self.pixels.shape[-1] - self.crop) // 2
-        return self.pixels[..., margin : margin + self.crop, margin : margin + self.crop]
-
-    def to(self, device: torch.device) -> PackedImages:
-        """The same with its pixels on a device: 5500 images of 256 pixels take 1.1 GB."""
-        return replace(self, pixels=self.pixels.to(device))
+        return centre_crop(self.pixels, self.crop)
 
     def subset(self, indices: Indices) -> PackedImages:
         """The images at `indices`."""
@@ -54,12 +52,13 @@ class PackedImages:
 class Batch(NamedTuple):
     """M images, P places for pairs and one triplet per image; weights are 0 where a place is empty."""
 
-    images: Tensor  # uint8 (M, 3, size, size)
+    images: Tensor  # (M, 3, crop, crop), uint8 or 0–1
     scores: Tensor  # (M,) on the panel's scale
     rating_variance: Tensor  # (M,), NaN where unknown
+    histogram: Tensor  # (M, L): the share of ratings at each level, NaN where unknown; L = 0 where none is known
     first: Tensor  # (P,)
     second: Tensor  # (P,)
-    order: Tensor  # (P,)
+    target: Tensor  # (P, 3): the probabilities of less, similar and greater
     pair_weight: Tensor  # (P,)
     anchor: Tensor  # (M,)
     near: Tensor  # (M,)
@@ -68,12 +67,12 @@ class Batch(NamedTuple):
 
 
 class EpochPlan(NamedTuple):
-    """Which images form the batches of an epoch, (B, M), how each is shown, and what is compared in each."""
+    """Which images form the batches of an epoch, (B, M), and what is compared in each."""
 
     images: Indices
-    flip: npt.NDArray[np.bool_]
-    corner: Indices  # (B, M, 2): row and column where the crop begins
-    pairs: Pairs
+    first: Indices  # (B, P)
+    second: Indices  # (B, P)
+    pair_valid: npt.NDArray[np.bool_]  # (B, P)
     triplets: Triplets
 
 
@@ -92,49 +91,126 @@ def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int) -> EpochPlan:
     batches = steps_per_epoch(len(rated), recipe)
     index = rng.permutation(len(rated))[: batches * min(recipe.batch_size, len(rated))].reshape(batches, -1)
     scores = rated.scores[index]
-    pairs = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng)
-    flip = rng.random(index.shape) < 0.5 if recipe.flip else np.zeros(index.shape, bool)
-    margin = recipe.model.resize - recipe.model.crop
-    corner = (
-        rng.integers(0, margin + 1, (*index.shape, 2))
-        if recipe.random_crop
-        else np.full((*index.shape, 2), margin // 2)
-    )
-    return EpochPlan(index, flip, corner, pairs, hard_triplets(scores))
+    if recipe.pairs == "all":
+        first, second = np.nonzero(~np.eye(index.shape[1], dtype=bool))
+        shape = (batches, len(first))
+        pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), np.ones(shape, bool)
+    else:
+        chosen = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng)
+        pairs = chosen.first, chosen.second, chosen.valid
+    return EpochPlan(index, *pairs, hard_triplets(scores))
 
 
-def epoch_batches(data: PackedImages, plan: EpochPlan, device: torch.device) -> Iterator[Batch]:
-    """The batches of a plan, on the device; what is not there yet is moved once per epoch."""
+class Feed:
+    """Batches of a planned epoch, one after another, by operations on the device alone.
 
-    def moved(values: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(values).to(device)
+    The plan lies in buffers that keep their place, and a counter on the device says which batch comes next: the steps
+    of an epoch can be queued, or recorded once and replayed, without the host. Pixels lie on the device where they
+    fit (5500 images of 256 pixels take 1.1 GB); else `stage` brings each batch's from memory.
+    """
 
-    scores, variance = moved(data.rated.scores).float(), moved(data.rated.variances).float()
-    index, flip, corner = moved(plan.images), moved(plan.flip), moved(plan.corner)
-    pixels = data.pixels.to(device)
-    first, second, order, pair_valid = map(moved, plan.pairs)
-    anchor, near, far, triplet_valid = map(moved, plan.triplets)
-    for b in range(len(index)):
-        rows = index[b]
-        yield Batch(
-            images=_shown(pixels[rows], data.crop, corner[b], flip[b]),
-            scores=scores[rows],
-            rating_variance=variance[rows],
-            first=first[b],
-            second=second[b],
-            order=order[b],
-            pair_weight=pair_valid[b].float(),
-            anchor=anchor[b],
-            near=near[b],
-            far=far[b],
-            triplet_weight=triplet_valid[b].float(),
+    def __init__(self, data: PackedImages, recipe: Recipe, device: torch.device, resident: bool | None = None) -> None:
+        rated = data.rated
+        self._device = device
+        self._recipe = recipe
+        self._crop = data.crop
+        self._threshold = recipe.threshold * rated.scale.unit
+        self._scores = self._moved(rated.scores).float()
+        self._variance = self._moved(rated.variances).float()
+        self._error = self._moved(_standard_errors(rated, recipe)).float()
+        self._histogram = self._moved(_rating_shares(rated)).float()
+        self.resident = _fits(data.pixels, device) if resident is None else resident
+        self._pixels = data.pixels.to(device) if self.resident else data.pixels
+        self._staged: Tensor | None = None
+        self._plan: dict[str, Tensor] = {}
+        self._images: Indices = np.zeros((0, 0), np.intp)
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.augment = augment
+
+    def load(self, plan: EpochPlan) -> None:
+        """Put an epoch's plan where batches are made from, and begin at its first."""
+        arrays: dict[str, npt.NDArray[Any]] = plan._asdict() | plan.triplets._asdict()
+        arrays.pop("triplets")
+        self._images = plan.images
+        for name, values in arrays.items():
+            moved = self._moved(np.ascontiguousarray(values))
+            if name in self._plan:
+                self._plan[name].copy_(moved)  # in place: a recorded step reads this very memory
+            else:
+                self._plan[name] = moved
+        self.position.zero_()
+
+    def stage(self, step: int) -> None:
+        """Bring the pixels of a batch to the device where they do not all lie there."""
+        if self.resident:
+            return
+        chosen = self._pixels[torch.from_numpy(self._images[step])]
+        if self._staged is None:
+            self._staged = chosen.to(self._device)
+        else:
+            self._staged.copy_(chosen)
+
+    def batch(self) -> Batch:
+        """The batch at the counter's position; the counter is left as it is."""
+        now = {name: values.index_select(0, self.position)[0] for name, values in self._plan.items()}
+        rows = now["images"]
+        images = self._staged if self._staged is not None else self._pixels[rows]
+        scores, error = self._scores[rows], self._error[rows]
+        first, second = now["first"], now["second"]
+        difference = scores[first] - scores[second]
+        weight = now["pair_valid"].float()
+        if self._recipe.pairs == "all":
+            weight = weight * pair_balance(difference, self._threshold)
+        return Batch(
+            images=self.augment(images, self._crop, self._recipe.augmentation),
+            scores=scores,
+            rating_variance=self._variance[rows],
+            histogram=self._histogram[rows],
+            first=first,
+            second=second,
+            target=order_target(difference, self._threshold, torch.hypot(error[first], error[second])),
+            pair_weight=weight,
+            anchor=now["anchor"],
+            near=now["near"],
+            far=now["far"],
+            triplet_weight=now["valid"].float(),
         )
 
+    def _moved(self, values: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self._device)
 
-def _shown(images: Tensor, crop: int, corner: Tensor, flip: Tensor) -> Tensor:
-    """Crop each image at its corner, and mirror those that are flipped."""
-    along = torch.arange(crop, device=images.device)
-    columns = torch.where(flip[:, None], along.flip(0), along) + corner[:, 1:]
-    rows = along + corner[:, :1]
-    number = torch.arange(len(images), device=images.device)
-    return images[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> list[Batch]:
+    """The images in batches, unvaried, with pairs and triplets that are always the same: to follow a loss by."""
+    plain = recipe.with_changes({"augmentation": {"flip": False}, "seed": 0})
+    feed = Feed(data, plain, device)
+    feed.load(plan_epoch(data.rated, plain, 0))
+    batches = []
+    for step in range(steps_per_epoch(len(data), plain)):
+        feed.stage(step)
+        batches.append(feed.batch())
+        feed.position += 1
+    return batches
+
+
+def _standard_errors(rated: RatedImages, recipe: Recipe) -> npt.NDArray[np.float64]:
+    """Of each mean score, where soft targets want it and it is known; 0 elsewhere, which makes a target hard."""
+    if recipe.order_target == "hard":
+        return np.zeros(len(rated))
+    known = np.isfinite(rated.variances) & (rated.counts > 0)
+    return np.sqrt(np.where(known, rated.variances, 0.0) / np.maximum(rated.counts, 1))
+
+
+def _rating_shares(rated: RatedImages) -> npt.NDArray[np.float64]:
+    if rated.histograms is None:
+        return np.zeros((len(rated), 0))
+    total = rated.histograms.sum(-1, keepdims=True)
+    return np.where(total > 0, rated.histograms / np.maximum(total, 1), np.nan)
+
+
+def _fits(pixels: Tensor, device: torch.device) -> bool:
+    """Whether all pixels may lie on the device, leaving half of its free memory to the network."""
+    if device.type != "cuda":
+        return device.type == "cpu" or pixels.nbytes < 2**31
+    free, _ = torch.cuda.mem_get_info(device)
+    return pixels.nbytes < free / 2

@@ -1,17 +1,18 @@
-"""Checkpoints: weights, optimiser state and epoch in one safetensors file, written in one step."""
+"""Checkpoints: weights, optimiser state and epoch in one safetensors file, written in one step, beside the training."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from uol.errors import UolError
-from uol.files import replacing
+from uol.tensors import write_tensors
 
 
 class Progress(NamedTuple):
@@ -22,14 +23,46 @@ class Progress(NamedTuple):
     data: str
 
 
-def save_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Write the state after some finished epochs; a kill while writing leaves the checkpoint before it."""
-    tensors = {f"network.{key}": tensor for key, tensor in network.state_dict().items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{key}": torch.as_tensor(value) for key, value in state.items()}
-    metadata = {name: str(value) for name, value in progress._asdict().items()}
-    with replacing(path) as temporary:
-        save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, temporary, metadata)
+class CheckpointWriter:
+    """Keeps the state after each epoch in a file: copied at once, written by a thread while training goes on.
+
+    A kill while writing leaves the checkpoint before it. Where writing fails, the next call says so.
+    """
+
+    def __init__(self, path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.path = path
+        self._network, self._optimizer = network, optimizer
+        self._copies: dict[str, Tensor] = {}
+        self._pool = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+
+    def save(self, progress: Progress) -> None:
+        """Copy the state as it is now and begin to write it; waits only for the write before."""
+        self.wait()
+        for key, tensor in _state(self._network, self._optimizer).items():
+            if key not in self._copies:
+                pinned = tensor.device.type == "cuda"
+                self._copies[key] = torch.empty_like(tensor, device="cpu", pin_memory=pinned)
+            self._copies[key].copy_(tensor, non_blocking=True)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self._writing = self._pool.submit(_write, self.path, self._copies, progress)
+
+    def wait(self) -> None:
+        """Wait until what was begun is written; raises where it could not be."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.wait()
+        finally:
+            self._pool.shutdown()  # an error elsewhere still lets the last write end
 
 
 def read_progress(path: Path) -> Progress:
@@ -45,8 +78,8 @@ def read_progress(path: Path) -> Progress:
 def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:
     """Restore weights and optimiser; returns the number of finished epochs."""
     epoch = read_progress(path).epoch
-    weights: dict[str, torch.Tensor] = {}
-    state: dict[int, dict[str, torch.Tensor]] = {}
+    weights: dict[str, Tensor] = {}
+    state: dict[int, dict[str, Tensor]] = {}
     with safe_open(path, framework="pt") as file:
         for key in file.keys():  # noqa: SIM118  (not a dict)
             kind, rest = key.split(".", 1)
@@ -62,3 +95,18 @@ def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optim
                 state[index][name] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return epoch
+
+
+def _state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {f"network.{key}": tensor.detach() for key, tensor in network.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": torch.as_tensor(value).detach() for key, value in state.items()}
+    return tensors
+
+
+def _write(path: Path, tensors: dict[str, Tensor], progress: Progress) -> None:
+    try:
+        write_tensors(path, tensors, {name: str(value) for name, value in progress._asdict().items()})
+    except UolError as error:
+        kept = f"; the state after epoch {read_progress(path).epoch} is kept" if path.exists() else ""
+        raise UolError(f"{error}{kept}; make room and run the same command again") from error

@@ -1,4 +1,4 @@
-"""The training loop, on Lightning Fabric: plan an epoch, step through its batches, report, keep a checkpoint."""
+"""The training loop, on Lightning Fabric: plan an epoch, take its steps, report, keep a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import math
 import os
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from lightning.fabric import Fabric
 
 from uol.errors import UolError
-from uol.training.batches import PackedImages, epoch_batches, plan_epoch, steps_per_epoch
-from uol.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch, steps_per_epoch
+from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.recipe import Recipe, dump_recipe
+from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learning_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
 
 
 class EpochReport(NamedTuple):
-    """What one epoch came to: mean losses by name, the last learning rate and the seconds it took."""
+    """What one epoch came to: mean losses by name, the last learning rate and the seconds it took.
+
+    `held_out` is the total loss on the held-out images, NaN in epochs without that.
+    """
 
     epoch: int
     epochs: int
     losses: dict[str, float]
+    held_out: float
     learning_rate: float
     seconds: float
 
@@ -42,60 +47,97 @@ def train(
     checkpoint: Path | None = None,
     report: Callable[[EpochReport], None] | None = None,
     accelerator: str = "auto",
+    held_out: PackedImages | None = None,
 ) -> None:
     """Train a method on packed images in place, going on from `checkpoint` where that file exists.
 
     Every random draw of an epoch follows from the seed and the epoch's number, so that a run that was killed and
-    resumed ends, on the CPU, with the very weights of one that was not.
+    resumed ends, on the CPU, with the very weights of one that was not. `held_out` images are only looked at.
     """
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)  # its greetings are not for our users
-    fabric = Fabric(accelerator=accelerator, devices=1, precision=recipe.precision)
+    fabric = _fabric(accelerator, recipe)
+    on_gpu = fabric.device.type == "cuda"
+    kept = f"; what was trained so far is kept in {checkpoint}" if checkpoint else ""
+    try:
+        with _deterministic(recipe.deterministic), fast_algorithms(on_gpu and not recipe.deterministic):
+            _train(fabric, method, data, recipe, checkpoint, report, held_out)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        where = "the GPU's memory" if on_gpu else "memory"
+        raise UolError(
+            f"{where} is too small for this training: lower batch_size (now {recipe.batch_size}){kept}"
+        ) from error
+    finally:
+        method.eval()
+
+
+def _train(
+    fabric: Fabric,
+    method: Method,
+    data: PackedImages,
+    recipe: Recipe,
+    checkpoint: Path | None,
+    report: Callable[[EpochReport], None] | None,
+    held_out: PackedImages | None,
+) -> None:
     kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    fused = fabric.device.type == "cuda"
-    network, optimizer = fabric.setup(
-        method, kind(trainable, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=fused)
-    )
+    on_gpu = fabric.device.type == "cuda"
+    rate = torch.tensor(recipe.learning_rate, dtype=torch.float32, device=fabric.device)
+    plain = kind(trainable, lr=rate, weight_decay=recipe.weight_decay, fused=on_gpu, capturable=on_gpu)
+    network, optimizer = fabric.setup(method, plain)
     start = 0
     if checkpoint is not None and checkpoint.exists():
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
-    data = data.to(fabric.device)
+    if start == recipe.epochs:
+        return
     steps = steps_per_epoch(len(data), recipe)
+    total = recipe.epochs * steps
+    schedule = [learning_rate(step, total, recipe) for step in range(total)]
+    engine = choose_engine(recipe, fabric.device, (recipe.epochs - start) * steps)
+    stepper = Stepper(fabric, method, network, optimizer, Feed(data, recipe, fabric.device), schedule, engine)
+    checks = fixed_batches(held_out, recipe, fabric.device) if held_out is not None and recipe.validate_every else []
+    writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
     settings, images = dump_recipe(recipe), data.rated.fingerprint
-    with _deterministic(recipe.deterministic):
+    plan = plan_epoch(data.rated, recipe, start)
+    with writer or nullcontext():
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
             torch.manual_seed((recipe.seed << 20) + epoch)
             network.train()
-            sums: dict[str, torch.Tensor] = {}
-            for step, batch in enumerate(epoch_batches(data, plan_epoch(data.rated, recipe, epoch), fabric.device)):
-                rate = learning_rate(epoch * steps + step, recipe.epochs * steps, recipe)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad(set_to_none=True)
-                losses = network(batch)
-                fabric.backward(losses["total"])
-                optimizer.step()
-                for name, value in losses.items():  # summed on the device: no step waits for a number
-                    sums[name] = sums.get(name, torch.zeros((), device=fabric.device)) + value.detach()
-            means = {name: float(value) / steps for name, value in sums.items()}
+            running = stepper.epoch(plan, epoch * steps)
+            if epoch + 1 < recipe.epochs:
+                plan = plan_epoch(data.rated, recipe, epoch + 1)  # on the host, while the device still works
+            means = {name: float(value) for name, value in running.items()}
             if not math.isfinite(means["total"]):
                 kept = f"; the state after epoch {epoch} is kept in {checkpoint}" if checkpoint and epoch else ""
                 raise UolError(f"the loss became {means['total']} in epoch {epoch + 1}: lower the learning_rate{kept}")
-            if checkpoint is not None:
-                save_checkpoint(checkpoint, method, optimizer.optimizer, Progress(epoch + 1, settings, images))
+            if writer is not None:
+                writer.save(Progress(epoch + 1, settings, images))
+            wanted = checks and ((epoch + 1) % recipe.validate_every == 0 or epoch + 1 == recipe.epochs)
+            watched = _loss(fabric, method, checks) if wanted else math.nan
             if report is not None:
-                report(EpochReport(epoch + 1, recipe.epochs, means, rate, time.perf_counter() - began))
+                seconds = time.perf_counter() - began
+                report(
+                    EpochReport(epoch + 1, recipe.epochs, means, watched, schedule[(epoch + 1) * steps - 1], seconds)
+                )
+
+
+def _fabric(accelerator: str, recipe: Recipe) -> Fabric:
+    for name in ("lightning.fabric", "lightning.fabric.utilities.rank_zero", "lightning_utilities.core.rank_zero"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # its greetings are not for our users
+    precision: Any = recipe.precision
+    if precision == "auto":
+        gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        precision = "bf16-mixed" if gpu else "32-true"
+    return Fabric(accelerator=accelerator, devices=1, precision=precision)
+
+
+@torch.no_grad()
+def _loss(fabric: Fabric, method: Method, batches: list[Batch]) -> float:
+    """The mean total loss of batches, as the network answers after training."""
     method.eval()
-
-
-def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Linear warm-up, then a cosine from `learning_rate` to `final_learning_rate` at the last step."""
-    if step < recipe.warmup_steps:
-        return recipe.learning_rate * (step + 1) / recipe.warmup_steps
-    progress = (step - recipe.warmup_steps) / max(steps - 1 - recipe.warmup_steps, 1)
-    low, high = recipe.final_learning_rate, recipe.learning_rate
-    return low + (high - low) * (1 + math.cos(math.pi * min(progress, 1.0))) / 2
+    with fabric.autocast():
+        # forward itself: calling the module would compile a second variant of it for these few batches
+        return float(torch.stack([method.forward(batch)["total"].float() for batch in batches]).mean())
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from uol.errors import CallError
 from uol.model import ModelConfig
 from uol.scorer import ScoringConfig
+from uol.training.augmentation import Augmentation
 
 
 class Recipe(BaseModel):
@@ -30,11 +31,21 @@ class Recipe(BaseModel):
     init: str | None = Field(None, description="backbone weights: a safetensors file, 'timm' to download, or none")
 
     threshold: float = Field(0.2, gt=0, description="θ: scores this near are similar")
+    pairs: Literal["balanced", "all"] = Field(
+        "balanced", description="Algorithm 2's choice, or all of a batch, the similar ones weighted to a third"
+    )
     pairs_per_image: int = Field(8, ge=1, description="N: most pairs an image of a batch is in; open in the paper")
+    order_target: Literal["hard", "soft"] = Field(
+        "hard", description="one-hot, or probabilities from the standard errors of the two mean scores"
+    )
     samples: int = Field(8, ge=1, description="T in training; open in the paper, and the figure is stable in it")
     margin: float = Field(1.0, ge=0, description="τ of the ordinal hinge; open in the paper")
     alpha: float = Field(1e-4, ge=0, description="α: weight of the ordinal hinge")
     beta: float = Field(1e-3, ge=0, description="β: weight of the dispersion divergence")
+    score_weight: float = Field(0.0, ge=0, description="weight of a helper in training that regresses the score")
+    histogram_weight: float = Field(
+        0.0, ge=0, description="weight of a helper that predicts the histogram of ratings, where that is known"
+    )
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
     optimizer: Literal["adam", "adamw"] = "adam"
@@ -44,17 +55,25 @@ class Recipe(BaseModel):
     weight_decay: float = Field(0.0, ge=0)
     batch_size: int = Field(32, ge=2)
     epochs: int = Field(100, ge=1)
-    flip: bool = Field(True, description="mirror training images at random")
-    random_crop: bool = Field(False, description="crop training images at a random place instead of the centre")
+    frozen: int = Field(0, ge=0, description="the backbone's first convolutions, this many, keep their weights")
+    augmentation: Augmentation = Augmentation()
 
     held_out: float = Field(0.1, ge=0, lt=0.9, description="share of the training images kept to calibrate intervals")
+    validate_every: int = Field(5, ge=0, description="epochs between losses on the held-out images; 0: never")
     bin_width: float = Field(0.1, gt=0, description="of the score bins that references are chosen from")
     references_per_bin: int = Field(10, ge=1)
     scoring: ScoringConfig = ScoringConfig()
 
     seed: int = Field(0, ge=0, lt=2**32)
     deterministic: bool = Field(False, description="only algorithms that repeat bit for bit, at some cost in speed")
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    precision: Literal["auto", "32-true", "bf16-mixed"] = Field(
+        "auto", description="auto: products in bfloat16 on GPUs, float32 elsewhere"
+    )
+    engine: Literal["auto", "eager", "graph", "compiled"] = Field(
+        "auto",
+        description="how steps are taken: one operation at a time; recorded in a CUDA graph and replayed; or compiled "
+        "and then recorded. auto: eager on processors, on GPUs compiled where training is long enough to repay it",
+    )
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with settings replaced; dotted names reach inside: {"model.backbone": "resnet18"}."""
@@ -95,7 +114,10 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         first = error.errors()[0]
         *path, last = first["loc"]
         if first["type"] == "extra_forbidden":
-            known = ModelConfig if path == ["model"] else ScoringConfig if path == ["scoring"] else Recipe
+            rooms: dict[str, type[BaseModel]] = {
+                "model": ModelConfig, "scoring": ScoringConfig, "augmentation": Augmentation,
+            }  # fmt: skip
+            known = rooms[str(path[0])] if path else Recipe
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "value_error":
@@ -112,7 +134,7 @@ def shipped() -> list[str]:
 
 def dump_recipe(recipe: Recipe) -> str:
     """The recipe as YAML."""
-    return yaml.safe_dump(recipe.model_dump(), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def _find(name: str | os.PathLike[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -61,8 +62,9 @@ def run(
             report(epoch)
 
     torch.manual_seed(recipe.seed)
-    method = methods.find(recipe.method)(recipe, rated.scale)
-    train(method, training, recipe, checkpoint, note, accelerator)
+    levels = 0 if rated.histograms is None else rated.histograms.shape[1]
+    method = methods.find(recipe.method)(recipe, rated.scale, levels)
+    train(method, training, recipe, checkpoint, note, accelerator, held_out)
     method.finish(training, held_out)
     return method
 
@@ -102,13 +104,14 @@ def _finished(folder: Path) -> list[EpochReport]:
         return []
     done = read_progress(folder / CHECKPOINT).epoch
     rows = csv.DictReader(io.StringIO((folder / METRICS).read_text(encoding="utf-8")))
-    fixed = ("epoch", "learning_rate", "seconds")
+    fixed = ("epoch", "held_out", "learning_rate", "seconds")
     epochs = load_recipe(folder / RECIPE).epochs
     return [
         EpochReport(
             int(row["epoch"]),
             epochs,
             {name: float(value) for name, value in row.items() if name not in fixed},
+            float(row["held_out"] or "nan"),
             float(row["learning_rate"]),
             float(row["seconds"]),
         )
@@ -120,8 +123,9 @@ def _finished(folder: Path) -> list[EpochReport]:
 def _as_csv(reports: list[EpochReport]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["epoch", *reports[0].losses, "learning_rate", "seconds"])
+    writer.writerow(["epoch", *reports[0].losses, "held_out", "learning_rate", "seconds"])
     for report in reports:
         losses = [f"{value:.6g}" for value in report.losses.values()]
-        writer.writerow([report.epoch, *losses, f"{report.learning_rate:.6g}", f"{report.seconds:.3f}"])
+        held_out = "" if math.isnan(report.held_out) else f"{report.held_out:.6g}"
+        writer.writerow([report.epoch, *losses, held_out, f"{report.learning_rate:.6g}", f"{report.seconds:.3f}"])
     return text.getvalue()

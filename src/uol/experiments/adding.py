@@ -1,0 +1,102 @@
+"""Taking the results of runs into the folder that tables are made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from uol.errors import CallError, UolError
+from uol.experiments.result import (
+    Metrics,
+    Result,
+    check_repeatable,
+    check_together,
+    first_problem,
+    read_result,
+    write_result,
+)
+
+
+class Added(NamedTuple):
+    """A result's file, and what happened to it: added, replaced or unchanged."""
+
+    path: Path
+    what: str
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The finished runs of a folder: itself, or its folds."""
+    if not folder.is_dir():
+        raise CallError(f"{folder}: no such run folder")
+    if (folder / "result.json").is_file():
+        return [folder]
+    folds = sorted((path.parent for path in folder.glob("fold-*/result.json")), key=lambda p: (len(p.name), p.name))
+    if not folds:
+        raise CallError(f"{folder}: no result.json in it or in its fold-* folders; finish the run with uol train")
+    return folds
+
+
+def unfinished_in(folder: Path) -> list[Path]:
+    """The folds of a folder that have no result yet."""
+    return sorted(path for path in folder.glob("fold-*") if path.is_dir() and not (path / "result.json").is_file())
+
+
+def read_run(run: Path) -> Result:
+    """A run's result with what its evaluations say of other data sets."""
+    result = read_result(run / "result.json")
+    found = {path.stem: _evaluation(path) for path in sorted((run / "evaluations").glob("*.json"))}
+    found.pop(result.trained_on, None)  # the same panel: not a transfer
+    return result.model_copy(update={"transfer": {**result.transfer, **found}})
+
+
+def add(folder: Path, results: Path, replace: bool = False) -> list[Added]:
+    """Check the results of a run, or of its folds, with those at hand, then write all of them or none."""
+    plan: dict[Path, Result] = {}
+    added: list[Added] = []
+    for run in runs_in(folder):
+        result = read_run(run)
+        check_repeatable(run / "result.json", result)
+        path = results / result.experiment / result.file_name
+        if path in plan:
+            raise UolError(f"{run / 'result.json'}: another fold of {folder} has the same method, recipe, split, seed")
+        old = read_result(path) if path.is_file() else None
+        plan[path] = result if old is None else _merged(path, old, result, replace)
+        added.append(Added(path, "added" if old is None else "unchanged" if plan[path] == old else "replaced"))
+    _check_with_others(plan)
+    for path, what in added:
+        if what != "unchanged":
+            write_result(path, plan[path])
+    return added
+
+
+def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
+    """The new result in place of the old one; without `replace` it may only add figures on other data sets."""
+    if old.identity != new.identity:
+        raise UolError(f"{path}: the name is taken by another method and recipe; rename the recipe")
+    if replace:
+        return new
+    both = new.model_copy(update={"transfer": old.transfer | new.transfer})
+    changed = any(both.transfer[name] != figures for name, figures in old.transfer.items())
+    if changed or old.model_copy(update={"transfer": both.transfer}) != both:
+        raise UolError(f"{path}: a different result is there; --replace puts the new one in its place")
+    return both
+
+
+def _check_with_others(plan: Mapping[Path, Result]) -> None:
+    for folder in {path.parent for path in plan}:
+        others = {path: read_result(path) for path in sorted(folder.glob("*.json")) if path not in plan}
+        check_together(others | {path: result for path, result in plan.items() if path.parent == folder})
+
+
+def _evaluation(path: Path) -> Metrics:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Metrics.model_validate({key: values[key] for key in Metrics.model_fields if key in values})
+    except ValidationError as error:
+        raise UolError(f"{path}: {first_problem(error)}") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise UolError(f"{path}: not readable as JSON") from error

@@ -1,0 +1,64 @@
+"""The document of results: prose by hand, and tables that are made again between markers.
+
+A block begins with `<!-- table: NAME -->`, or `<!-- table: NAME KIND -->` with a kind of `uol.experiments.views`, and
+ends with `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from uol.errors import CallError, UolError
+from uol.experiments.formats import markdown
+from uol.experiments.result import Result, read_results
+from uol.experiments.views import view
+
+END = "<!-- end -->"
+_START = re.compile(r"^<!-- table: *(\S+)(?: +(\S+))? *-->$")
+_EMPTY = {"seeds": "No split was run with more than one seed.", "transfer": "No result on another data set."}
+
+
+def render(text: str, results_of: Callable[[str], Sequence[Result]]) -> str:
+    """The text with every block made again from the results of its experiment; nothing else changes."""
+    lines: list[str] = []
+    open_block: str | None = None
+    for line in text.split("\n"):
+        start = _START.match(line)
+        if start is not None and open_block is None:
+            open_block = line
+            lines += [line, *block(start[2] or "main", results_of(start[1])).splitlines()]
+        elif start is not None:
+            break
+        elif line == END and open_block is not None:
+            open_block = None
+        elif line == END:
+            raise UolError(f"a line {END} without a block to end")
+        if open_block is None:
+            lines.append(line)
+    if open_block is not None:
+        raise UolError(f"{open_block} has no line {END}")
+    return "\n".join(lines)
+
+
+def block(kind: str, results: Sequence[Result]) -> str:
+    """What stands between a block's markers: a Markdown table, or that there is nothing to show."""
+    rows, columns = view(kind, results)
+    if not results:
+        return "\nNo results yet.\n\n"
+    return "\n" + (markdown(rows, columns) if rows else _EMPTY.get(kind, "No results yet.") + "\n") + "\n"
+
+
+def rendered(document: Path, results: Path) -> str:
+    """A document's text as the results in a folder make it."""
+    try:
+        text = document.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise CallError(f"{document}: not there; write one with lines <!-- table: NAME --> and {END}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UolError(f"{document}: cannot be read ({' '.join(str(error).split())})") from error
+    try:
+        return render(text, lambda name: read_results(results / name))
+    except UolError as error:
+        raise type(error)(f"{document}: {error}") from error

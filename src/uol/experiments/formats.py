@@ -1,0 +1,59 @@
+"""Rows as text: Markdown, CSV and LaTeX, from the same columns as tables on the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Rows = Sequence[Mapping[str, Any]]
+Columns = Mapping[str, str]
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$",
+}  # fmt: skip
+
+
+def markdown(rows: Rows, columns: Columns) -> str:
+    """A Markdown table."""
+    rules = ["---:" if _numeric(rows, key) else "---" for key in columns]
+    lines = [list(columns.values()), rules, *([cell(key, row.get(key)) for key in columns] for row in rows)]
+    return "".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |\n" for line in lines)
+
+
+def latex(rows: Rows, columns: Columns) -> str:
+    """A LaTeX tabular with the rules of booktabs."""
+    sides = "".join("r" if _numeric(rows, key) else "l" for key in columns)
+    lines = [list(columns.values()), *([cell(key, row.get(key)) for key in columns] for row in rows)]
+    heading, *body = (" & ".join(_escaped(text) for text in line) + r" \\" for line in lines)
+    parts = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", heading, r"\midrule", *body, r"\bottomrule"]
+    return "\n".join([*parts, r"\end{tabular}"]) + "\n"
+
+
+def comma_separated(rows: Rows, columns: Columns) -> str:
+    """CSV under the keys of the columns, with all digits; what is undefined is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([row.get(key) for key in columns] for row in rows)
+    return text.getvalue()
+
+
+def cell(key: str, value: Any) -> str:
+    """A value as a person reads it: figures to four digits, differences with their sign, a dash where undefined."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:+.4f}" if key.startswith("difference") else f"{value:.4f}"
+    return str(value)
+
+
+def _numeric(rows: Rows, key: str) -> bool:
+    return any(isinstance(row.get(key), int | float) for row in rows)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\&%$#_{}~^–−]", lambda found: _LATEX[found.group()], text)

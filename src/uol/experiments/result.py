@@ -1,0 +1,212 @@
+"""Results: what one trained and tested network measured, and where that came from, as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from uol.errors import UolError
+from uol.files import write_json
+
+ROUNDING = 5e-5  # figures may have been rounded to four digits
+_OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
+
+Name = Annotated[str, Field(pattern=r"^[^/\\.\x00-\x1f][^/\\\x00-\x1f]*$")]  # is part of a file's name
+Correlation = Annotated[float, Field(ge=-1 - 1e-9, le=1 + 1e-9)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Size = Annotated[float, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Metrics(_Part):
+    """Figures on one set of images; None where undefined."""
+
+    images: int = Field(ge=0)
+    pc: Correlation | None
+    mae: Size | None
+    rmse: Size | None
+    spearman: Correlation | None
+    order_accuracy: Share | None
+    coverage: Share | None
+    interval_width: Size | None
+    dispersion_pc: Correlation | None
+
+
+class Data(_Part):
+    """What a network was trained and tested on."""
+
+    name: str
+    fingerprint: str = Field(min_length=1)
+    scale: list[float] = Field(min_length=2, max_length=2)
+    training: int = Field(ge=0)
+    held_out: int = Field(ge=0)
+    test: int = Field(ge=0)
+
+
+class Hardware(_Part):
+    """What a network was trained with."""
+
+    machine: str
+    gpu: str | None
+    python: str
+    torch: str
+
+
+class Provenance(_Part):
+    """Everything needed to repeat a result."""
+
+    command: str
+    commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
+    modified: bool
+    uol: str
+    started: str
+    settings: dict[str, Any]
+    changes: dict[str, Any]
+    data: Data
+    hardware: Hardware
+    seconds: float = Field(ge=0)
+    seconds_per_epoch: float | None = Field(ge=0)
+
+
+class Identity(NamedTuple):
+    """What tells one result of an experiment from another."""
+
+    trained_on: str
+    method: str
+    recipe: str
+    split: str
+    seed: int
+    ensemble: int
+
+
+class Result(_Part):
+    """What one network measured: its figures on the test images, on other data sets, and its provenance."""
+
+    experiment: Name
+    method: Name
+    recipe: Name
+    trained_on: Name
+    split: Name
+    seed: int = Field(ge=0)
+    ensemble: int = Field(ge=1)
+    metrics: Metrics
+    score_sd: float = Field(ge=0)
+    transfer: dict[Name, Metrics]
+    provenance: Provenance
+
+    @property
+    def identity(self) -> Identity:
+        """What tells this result from others."""
+        return Identity(self.trained_on, self.method, self.recipe, self.split, self.seed, self.ensemble)
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file in the folder of its experiment."""
+        networks = f"-ensemble-{self.ensemble}" if self.ensemble > 1 else ""
+        return f"{self.method}-{self.recipe}-{self.split}-seed-{self.seed}{networks}.json"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Result:
+        found = self.metrics
+        if found.rmse is None:
+            return self
+        if found.mae is not None and found.mae > found.rmse + 2 * ROUNDING:
+            raise ValueError(f"metrics: an MAE of {found.mae:.4f} above the RMSE, {found.rmse:.4f}, is impossible")
+        if found.pc is not None and found.rmse < (least := least_rmse(found.pc, self.score_sd)):
+            raise ValueError(
+                f"metrics: an RMSE of {found.rmse:.4f} is impossible with a PC of {found.pc:.4f} on scores of standard "
+                f"deviation {self.score_sd:.4f}: at least {least:.4f}"
+            )
+        return self
+
+
+def least_rmse(pc: float, sd: float) -> float:
+    """The least RMSE that scores of standard deviation `sd` allow at a correlation, sd·√(1 − PC²), less rounding."""
+    nearest = min(1.0, abs(pc) + ROUNDING)
+    return max(0.0, sd - ROUNDING) * math.sqrt(1 - nearest**2) - ROUNDING
+
+
+def read_result(path: Path) -> Result:
+    """Read and check one result; what is wrong is said in one line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+    try:
+        return Result.model_validate_json(text)
+    except ValidationError as error:
+        raise UolError(f"{path}: {first_problem(error)}") from error
+
+
+def write_result(path: Path, result: Result) -> None:
+    """Write a result in one step."""
+    write_json(path, result.model_dump())
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Read all results of an experiment's folder, in the order of their names, and check that they go together."""
+    found = {path: read_result(path) for path in sorted(folder.glob("*.json"))}
+    for path, result in found.items():
+        if result.experiment != folder.name:
+            raise UolError(f"{path}: a result of {result.experiment}, in the folder of {folder.name}")
+    check_together(found)
+    return list(found.values())
+
+
+def check_together(found: Mapping[Path, Result]) -> None:
+    """Refuse results that cannot be repeated, that are there twice, or whose mean would mix different settings."""
+    seen: dict[Identity, Path] = {}
+    rows: dict[tuple[str, str, str, int], tuple[Path, Result]] = {}
+    for path, result in found.items():
+        check_repeatable(path, result)
+        if (twin := seen.setdefault(result.identity, path)) != path:
+            raise UolError(f"{path}: the same method, recipe, split, seed and ensemble as {twin.name}")
+        row = (result.trained_on, result.method, result.recipe, result.ensemble)
+        first_path, first = rows.setdefault(row, (path, result))
+        if (difference := _difference(first, result)) is not None:
+            raise UolError(f"{path}: {difference} in {first_path.name}: one row cannot hold both; name another recipe")
+
+
+def check_repeatable(path: Path, result: Result) -> None:
+    """Refuse a result whose code nobody can look up."""
+    if result.provenance.commit is None:
+        raise UolError(f"{path}: provenance.commit: nobody knows which code this was; train from a git checkout")
+    if result.provenance.modified:
+        raise UolError(f"{path}: provenance.modified: the code had uncommitted changes; commit, then train again")
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first thing that a check found, as `field: what is wrong`."""
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return message
+    message = message[0].lower() + message[1:]
+    if first["type"] == "json_invalid":
+        return f"not readable as JSON ({message})"
+    place, shown = "".join(f"{part}." for part in first["loc"]), first["input"]
+    message = f"{place[:-1]}: {message}" if place else message
+    return message + (f", not {shown!r}" if isinstance(shown, str | int | float | None) else "")
+
+
+def _difference(first: Result, second: Result) -> str | None:
+    """How two results of one row differ in what must be the same, or None."""
+    one, other = first.provenance.settings, second.provenance.settings
+    for key in sorted((one.keys() & other.keys()) - _OWN_TO_A_RUN):
+        if one[key] != other[key]:
+            return f"{key} is {other[key]!r}, but {one[key]!r}"
+    weights = [None if s.get("init") is None else Path(str(s["init"])).name for s in (one, other)]
+    if weights[0] != weights[1]:
+        return f"init is {weights[1]!r}, but {weights[0]!r}"
+    for name in sorted(first.transfer.keys() & second.transfer.keys()):
+        images = [result.transfer[name].images for result in (first, second)]
+        if images[0] != images[1]:
+            return f"transfer.{name}.images is {images[1]}, but {images[0]}"
+    return None

@@ -1,0 +1,34 @@
+"""How images are framed for a network: whole, or the main face found, aligned and cropped; then a square."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from uol.face_cache import FaceCache
+from uol.faces import find_face
+from uol.images import ImageLike, Images, fit_square, read_image
+
+Framing: TypeAlias = Literal["whole", "face"]
+
+
+def framed(image: ImageLike, framing: Framing, cache: FaceCache | None = None) -> Image.Image:
+    """An image, upright and whole, or its main face; `cache` keeps faces on disk, so that each is found once."""
+    if framing == "whole":
+        return read_image(image)
+    aligned = find_face(image) if cache is None else cache.get(image)
+    return Image.fromarray(aligned.image)
+
+
+def pack_images(
+    images: Images, resize: int, crop: int | None = None, framing: Framing = "whole"
+) -> npt.NDArray[np.uint8]:
+    """Frame images, resize each to `resize` × `resize` and keep the central `crop` square: (n, 3, size, size)."""
+    size = resize if crop is None else crop
+    packed = np.empty((len(images), 3, size, size), np.uint8)
+    for row, image in enumerate(images):
+        packed[row] = fit_square(framed(image, framing), resize, crop).transpose(2, 0, 1)
+    return packed

@@ -1,0 +1,180 @@
+"""Tables of errors and intervals for the report on a run: predictions in, rows out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+from scipy.stats import binomtest, norm, t
+
+from uol import metrics
+from uol.reports.run_folder import NUMBERS, Run, number, part
+
+Floats = npt.NDArray[np.float64]
+Row = dict[str, Any]
+
+MOST_GROUPS = 40
+_MOST_PAIRED = 3000  # images whose pairs are counted where no result tells the order accuracy
+_LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
+
+
+def figures_of(table: pd.DataFrame, threshold: float | None = None) -> Row:
+    """The figures of predictions; NaN where undefined, order accuracy only where a threshold is given."""
+    score, value = table["score"].to_numpy(), table["value"].to_numpy()
+    spread = table[["rating_sd", "dispersion"]].dropna()
+    paired = threshold is not None and len(table) <= _MOST_PAIRED
+    return {
+        "images": len(table),
+        "pc": metrics.pearson(score, value),
+        "mae": metrics.mae(score, value),
+        "rmse": metrics.rmse(score, value),
+        "spearman": metrics.spearman(score, value),
+        "order_accuracy": metrics.order_accuracy(score, value, threshold or 0.0) if paired else math.nan,
+        "coverage": _coverage(table),
+        "interval_width": float((table["high"] - table["low"]).mean()),
+        "dispersion_pc": metrics.pearson(spread["rating_sd"], spread["dispersion"]),
+    }
+
+
+def run_figures(run: Run) -> Row:
+    """The figures of a run: those of its result, and from its predictions what the result does not tell."""
+    told = {name: value for name, value in part(run.result, "metrics").items() if number(value)}
+    if run.predictions is None:
+        return told
+    similar = run.settings.get("threshold")
+    threshold = float(similar) * run.scale.unit if run.scale and number(similar) else None
+    return figures_of(run.predictions, None if "order_accuracy" in told else threshold) | told
+
+
+def mean_and_sd(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[Row, Row]:
+    """The mean and the standard deviation (n − 1) of each figure over the rows that have it."""
+    mean: Row = {}
+    sd: Row = {}
+    for name in names:
+        known = [float(row[name]) for row in rows if number(row.get(name))]
+        mean[name] = float(np.mean(known)) if known else None
+        sd[name] = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return mean, sd
+
+
+def error_rows(table: pd.DataFrame) -> list[Row]:
+    """Bias and mean absolute error in bins of the panel score, each with half its 95 % interval."""
+    rows = []
+    for label, middle, members in _bins(table["score"].to_numpy()):
+        error = (table["value"] - table["score"]).to_numpy()[members]
+        rows.append(
+            {
+                "bin": label, "middle": middle, "images": len(error),
+                "bias": float(error.mean()), "bias_half": _half_interval(error),
+                "mae": float(np.abs(error).mean()), "mae_half": _half_interval(np.abs(error)),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def coverage_rows(table: pd.DataFrame) -> list[Row]:
+    """Coverage in bins of the predicted score, with its 95 % interval (Wilson's)."""
+    table = _with_interval(table)
+    rows = []
+    for label, middle, members in _bins(table["value"].to_numpy()):
+        inside = table.iloc[members]
+        held = int(inside["score"].between(inside["low"], inside["high"]).sum())
+        interval = binomtest(held, len(inside)).proportion_ci(method="wilson")
+        rows.append(
+            {
+                "bin": label, "middle": middle, "images": len(inside), "coverage": held / len(inside),
+                "low": float(interval.low), "high": float(interval.high),
+                "width": float((inside["high"] - inside["low"]).mean()),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def nominal_rows(table: pd.DataFrame, level: float, wanted: Sequence[float] = _LEVELS) -> list[Row]:
+    """Nominal levels with the coverage of intervals rescaled to them by quantiles of the normal distribution.
+
+    The wider half counts on both sides, because intervals are cut at the ends of the scale.
+    """
+    table = _with_interval(table)
+    half = np.maximum(table["value"] - table["low"], table["high"] - table["value"])
+    error = (table["value"] - table["score"]).abs()
+    factors = norm.ppf((1 + np.asarray(wanted)) / 2) / norm.ppf((1 + level) / 2)
+    return [
+        {"nominal": float(nominal), "coverage": float((error <= factor * half + 1e-12).mean())}
+        for nominal, factor in zip(wanted, factors, strict=True)
+    ]
+
+
+def grouping_columns(table: pd.DataFrame) -> list[str]:
+    """The columns that say which group an image is in."""
+    return [str(name) for name in table if name not in ("image", "run", *NUMBERS)]
+
+
+def groupings(table: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The columns to group by, one alone or two crossed, that have 2 to 40 groups."""
+    alone = [(name,) for name in grouping_columns(table) if 1 < table[name].nunique() <= MOST_GROUPS]
+    crossed = combinations([name for (name,) in alone], 2)
+    return alone + [pair for pair in crossed if len(table[list(pair)].drop_duplicates()) <= MOST_GROUPS]
+
+
+def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
+    """One row per group: its figures and its bias with a 95 % interval."""
+    rows = []
+    for values, inside in table.groupby(list(names), sort=True):
+        error = (inside["value"] - inside["score"]).to_numpy()
+        bias, half = float(error.mean()), _half_interval(error)
+        rows.append(
+            {
+                "group": " × ".join(str(value) or "unknown" for value in values),
+                **figures_of(inside),
+                "bias": bias,
+                "low": None if half is None else bias - half,
+                "high": None if half is None else bias + half,
+            }
+        )
+    return rows
+
+
+def worst_rows(table: pd.DataFrame, most: int = 20) -> list[Row]:
+    """The predictions that are furthest from the panel's score, the worst first."""
+    error = table["value"] - table["score"]
+    order = np.argsort(-error.abs().to_numpy(), kind="stable")[:most]
+    records = table.assign(error=error).iloc[order].to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in records]
+
+
+def has_intervals(table: pd.DataFrame) -> bool:
+    """Whether any prediction has an interval."""
+    return len(_with_interval(table)) > 0
+
+
+def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table[["low", "high"]].notna().all(axis=1)]
+
+
+def _coverage(table: pd.DataFrame) -> float:
+    table = _with_interval(table)
+    return metrics.coverage(table["score"], table["low"], table["high"]) if len(table) else math.nan
+
+
+def _bins(values: Floats) -> Iterator[tuple[str, float, npt.NDArray[np.intp]]]:
+    """At most ten bins with round edges: label, middle and members of each that is not empty."""
+    edges = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(float(values.min()), float(values.max()))
+    digits = len(f"{edges[1] - edges[0]:.6g}".partition(".")[2])
+    places = np.digitize(values, edges[1:-1])
+    for k, (low, high) in enumerate(pairwise(edges)):
+        members = np.flatnonzero(places == k)
+        if members.size:
+            yield f"{low:.{digits}f} to {high:.{digits}f}", float(low + high) / 2, members
+
+
+def _half_interval(values: Floats) -> float | None:
+    """Half the 95 % interval of a mean; None for a single value."""
+    n = len(values)
+    return float(t.ppf(0.975, n - 1)) * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else None

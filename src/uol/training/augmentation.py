@@ -1,0 +1,140 @@
+"""How training images are varied: whole batches on the device, by draws that follow the epoch's seed."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from uol.backbones import IMAGENET_MEAN
+
+# The ellipse that an aligned face fills, in coordinates from −1 to 1: its centre, and its radii.
+_FACE_CENTRE, _FACE_RADII = (0.0, 0.12), (0.62, 0.84)
+_ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
+
+
+class Augmentation(BaseModel):
+    """What may happen to a training image; every amount is drawn anew for each image of each epoch.
+
+    Amounts are the largest departure to either side; `grey`, `mask` and `erase` are probabilities.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    flip: bool = Field(True, description="mirror half of the images")
+    random_crop: bool = Field(False, description="crop at a random place instead of the centre")
+    rotation: float = Field(0.0, ge=0, le=180, description="degrees")
+    zoom: float = Field(0.0, ge=0, lt=1, description="of the size")
+    shift: float = Field(0.0, ge=0, lt=1, description="of half the width")
+    contrast: float = Field(0.0, ge=0, le=1)
+    brightness: float = Field(0.0, ge=0, le=1, description="added to values from 0 to 1")
+    saturation: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest factor")
+    grey: float = Field(0.0, ge=0, le=1)
+    channel_gain: float = Field(0.0, ge=0, lt=1, description="of each colour by itself")
+    mask: float = Field(0.0, ge=0, le=1, description="blank what lies outside the ellipse of an aligned face")
+    erase: float = Field(0.0, ge=0, le=1, description="blank a box at a random place")
+
+    @property
+    def warps(self) -> bool:
+        """Whether images are resampled, not only cropped and mirrored."""
+        return bool(self.rotation or self.zoom or self.shift)
+
+    @property
+    def recolours(self) -> bool:
+        """Whether colours change."""
+        amounts = (self.contrast, self.brightness, self.grey, self.channel_gain)
+        return any(amounts) or self.saturation != (1.0, 1.0)
+
+
+def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
+    """Vary a batch of images, uint8 (M, 3, S, S), to (M, 3, crop, crop): uint8 where only moved, else 0 to 1."""
+    shown = _warped(images, crop, how) if how.warps else _cropped(images, crop, how)
+    if how.recolours:
+        shown = _recoloured(_unit(shown), how)
+    if how.mask or how.erase:
+        shown = _blanked(_unit(shown), how)
+    return shown
+
+
+def centre_crop(images: Tensor, crop: int) -> Tensor:
+    """The central squares, as a trained network is shown them."""
+    margin = (images.shape[-1] - crop) // 2
+    return images[..., margin : margin + crop, margin : margin + crop]
+
+
+def _cropped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
+    """Crop by whole pixels, at the centre or a random place, and mirror half of the images."""
+    count, device = len(images), images.device
+    margin = images.shape[-1] - crop
+    along = torch.arange(crop, device=device)
+    if how.random_crop:
+        corner = (torch.rand(2, count, 1, device=device) * (margin + 1)).long().clamp_max(margin)
+    else:
+        corner = torch.full((2, count, 1), margin // 2, device=device)
+    rows, columns = along + corner[0], along.expand(count, crop)
+    if how.flip:
+        columns = torch.where(_chance(0.5, count, device)[:, None], along.flip(0), along)
+    columns = columns + corner[1]
+    number = torch.arange(count, device=device)
+    return images[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _warped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
+    """Turn, zoom, shift, crop and mirror in one resampling; beyond the border its pixels are repeated."""
+    count, device = len(images), images.device
+    share = crop / images.shape[-1]  # of the frame that is shown
+    angle = _within(math.radians(how.rotation), count, device)
+    zoom = share * (1 + _within(how.zoom, count, device))
+    room = 1 - share if how.random_crop else 0.0
+    away = torch.stack([_within(share * how.shift + room, count, device) for _ in range(2)], -1)
+    mirror = torch.where(_chance(0.5, count, device), -1.0, 1.0) if how.flip else torch.ones(count, device=device)
+    cosine, sine = zoom * angle.cos(), zoom * angle.sin()
+    linear = torch.stack([cosine * mirror, -sine, sine * mirror, cosine], -1).view(count, 2, 2)
+    grid = F.affine_grid(torch.cat([linear, away[:, :, None]], -1), [count, 3, crop, crop], align_corners=False)
+    # Bicubic: bilinear resampling would blur every training image, but no image that is scored later.
+    moved = F.grid_sample(_unit(images), grid, mode="bicubic", padding_mode="border", align_corners=False)
+    return moved.clamp(0, 1)
+
+
+def _recoloured(images: Tensor, how: Augmentation) -> Tensor:
+    count, device = len(images), images.device
+
+    def factor(low: float, high: float, *shape: int) -> Tensor:
+        return low + (high - low) * torch.rand((count, *shape, 1, 1), device=device)
+
+    grey = (images * images.new_tensor([0.299, 0.587, 0.114]).view(3, 1, 1)).sum(1, keepdim=True)
+    saturation = factor(*how.saturation, 1) * (torch.rand((count, 1, 1, 1), device=device) >= how.grey)
+    images = grey + (images - grey) * saturation
+    mean = grey.mean((-2, -1), keepdim=True)
+    images = mean + (images - mean) * factor(1 - how.contrast, 1 + how.contrast, 1)
+    images = images * factor(1 - how.channel_gain, 1 + how.channel_gain, 3)
+    return (images + factor(-how.brightness, how.brightness, 1)).clamp(0, 1)
+
+
+def _blanked(images: Tensor, how: Augmentation) -> Tensor:
+    """Put the mean colour outside the face's ellipse in some images, and into a box in some."""
+    count, size, device = len(images), images.shape[-1], images.device
+    along = (2 * torch.arange(size, device=device) + 1) / size - 1
+    y, x = along[:, None], along[None, :]
+    outside = ((x - _FACE_CENTRE[0]) / _FACE_RADII[0]) ** 2 + ((y - _FACE_CENTRE[1]) / _FACE_RADII[1]) ** 2 > 1
+    hidden = outside & _chance(how.mask, count, device)[:, None, None]
+    middle = _within(1.0, 2 * count, device).view(2, count, 1, 1)
+    half = _ERASED[0] + (_ERASED[1] - _ERASED[0]) * torch.rand((2, count, 1, 1), device=device)
+    box = ((y - middle[0]).abs() < half[0]) & ((x - middle[1]).abs() < half[1])
+    hidden = hidden | (box & _chance(how.erase, count, device)[:, None, None])
+    return torch.where(hidden[:, None], images.new_tensor(IMAGENET_MEAN).view(3, 1, 1), images)
+
+
+def _unit(images: Tensor) -> Tensor:
+    return images.float() / 255 if images.dtype == torch.uint8 else images
+
+
+def _within(amount: float, count: int, device: torch.device) -> Tensor:
+    return amount * (2 * torch.rand(count, device=device) - 1)
+
+
+def _chance(probability: float, count: int, device: torch.device) -> Tensor:
+    return torch.rand(count, device=device) < probability

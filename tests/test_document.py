@@ -1,0 +1,63 @@
+"""Only what is between markers is made again, and the document in the repository is what its results say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from measured import five_folds, measured
+from uol.errors import CallError, UolError
+from uol.experiments.document import block, render, rendered
+from uol.experiments.result import write_result
+
+REPOSITORY = Path(__file__).parents[1]
+TEXT = (
+    "# Prose\r\n\n<!-- table: scut-fbp5500 -->\nold\n<!-- end -->\nbetween\n<!-- table: other folds -->\n<!-- end -->"
+)
+
+
+def test_results_md_is_what_the_results_say():
+    document = REPOSITORY / "docs" / "results.md"
+    assert rendered(document, REPOSITORY / "results") == document.read_text(encoding="utf-8"), (
+        "docs/results.md differs from results/: run uol experiment docs"
+    )
+
+
+def test_only_blocks_change():
+    found = render(TEXT, lambda name: five_folds() if name == "scut-fbp5500" else [])
+    assert found.startswith("# Prose\r\n\n<!-- table: scut-fbp5500 -->\n\n| method |")
+    assert "\nold\n" not in found
+    assert "| uol | paper | 1 | 5 | 0.9200 |" in found
+    assert found.endswith("\n\n<!-- end -->\nbetween\n<!-- table: other folds -->\n\nNo results yet.\n\n<!-- end -->")
+    assert render(found, lambda name: five_folds() if name == "scut-fbp5500" else []) == found
+
+
+def test_blocks_with_nothing_to_show():
+    assert "No results yet" in block("main", [])
+    assert "more than one seed" in block("seeds", five_folds())
+    assert "another data set" in block("transfer", five_folds())
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("<!-- table: a -->\n", "<!-- table: a --> has no line"),
+        ("<!-- table: a -->\n<!-- table: b -->\n<!-- end -->\n", "<!-- table: a --> has no line"),
+        ("<!-- end -->\n", "without a block"),
+        ("<!-- table: a best -->\n<!-- end -->\n", "no table called 'best'"),
+    ],
+)
+def test_broken_markers(tmp_path, text, match):
+    (tmp_path / "results.md").write_text(text)
+    with pytest.raises(UolError, match=match) as caught:
+        rendered(tmp_path / "results.md", tmp_path)
+    assert str(caught.value).startswith(str(tmp_path / "results.md"))
+
+
+def test_from_files(tmp_path):
+    write_result(tmp_path / "results" / "scut-fbp5500" / "one.json", measured())
+    (tmp_path / "results.md").write_text(TEXT)
+    assert "| uol | paper | 1 | 1 | 0.9000 |" in rendered(tmp_path / "results.md", tmp_path / "results")
+    with pytest.raises(CallError, match="absent.md: not there"):
+        rendered(tmp_path / "absent.md", tmp_path)
