@@ -32,7 +32,12 @@ def now() -> str:
 
 
 def commit() -> Commit:
-    """The commit of the checkout that this package runs from; files that git does not track count as no change."""
+    """The commit of the checkout that this package runs from; files that git does not track count as no change.
+
+    Where code is copied to a machine without its repository, the environment variable UOL_COMMIT names its commit.
+    """
+    if named := os.environ.get("UOL_COMMIT"):
+        return Commit(named, False)
     folder = Path(__file__).resolve().parent
     identity = _git(folder, "rev-parse", "HEAD")
     if identity is None or _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
