@@ -191,6 +191,6 @@ def _show(rows: list[dict[str, Any]], as_json: bool, single: bool) -> None:
         figures = [key for key in EVALUATION_COLUMNS if isinstance(rows[0].get(key), float)]
         known = {key: [row[key] for row in rows if row[key] is not None] for key in figures}
         means = {key: sum(values) / len(values) for key, values in known.items() if len(values) == len(rows)}
-        rows = [*rows, {"split": "mean", "model": "mean", **means}]
+        rows = [*rows, {"model" if "model" in rows[0] else "split": "mean", **means}]
     if rows:
         print_table(rows, {key: head for key, head in EVALUATION_COLUMNS.items() if any(key in row for row in rows)})

@@ -62,7 +62,7 @@ def _folds(results: Sequence[Result]) -> View:
             "split": result.split,
             "seed": result.seed,
             **result.metrics.model_dump(),
-            "changes": ", ".join(f"{key}={value}" for key, value in result.provenance.changes.items()) or None,
+            "changes": _changes(result),
             "gpu": result.provenance.hardware.gpu or "none",
             "seconds": round(result.provenance.seconds),
             "commit": (result.provenance.commit or "")[:12],
@@ -105,6 +105,12 @@ def _transfer(results: Sequence[Result]) -> View:
 
 
 KINDS = {"main": _main, "figures": _figures, "folds": _folds, "seeds": _seeds, "transfer": _transfer}
+
+
+def _changes(result: Result) -> str | None:
+    """Settings changed on the command line; seeds have a column, and weights must be named."""
+    changes = {key: value for key, value in result.provenance.changes.items() if key not in ("seed", "init")}
+    return ", ".join(f"{key}={value}" for key, value in changes.items()) or None
 
 
 def _who(row: Mapping[str, Any]) -> dict[str, Any]:
