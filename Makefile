@@ -29,6 +29,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/comparator.py
 	$(BIN)/python benchmarks/bradley_terry.py
 	$(BIN)/python benchmarks/image_cache.py
+	$(BIN)/python benchmarks/training.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -45,11 +45,11 @@ def test_help_imports_nothing_heavy():
     code += "print('heavy:', sorted(heavy))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip().endswith("heavy: []")
-    for command in ("demo", "data", "train", "evaluate", "score", "compare", "rank", "anchor"):
+    for command in ("demo", "data", "train", "evaluate", "report", "experiment", "score", "compare", "rank", "anchor"):
         assert command in result.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "train", "evaluate", "score", "compare", "rank", "anchor"])
+@pytest.mark.parametrize("command", ["demo", "train", "evaluate", "report", "score", "compare", "rank", "anchor"])
 def test_every_command_explains_itself_with_an_example(uol, command):
     code, out, _ = uol(command, "--help")
     assert code == 0

@@ -17,10 +17,11 @@ TEXT = (
 )
 
 
-def test_results_md_is_what_the_results_say():
-    document = REPOSITORY / "docs" / "results.md"
+@pytest.mark.parametrize("name", ["docs/results.md", "README.md"])
+def test_documents_are_what_the_results_say(name):
+    document = REPOSITORY / name
     assert rendered(document, REPOSITORY / "results") == document.read_text(encoding="utf-8"), (
-        "docs/results.md differs from results/: run uol experiment docs"
+        f"{name} differs from results/: run uol experiment docs --out {name}"
     )
 
 

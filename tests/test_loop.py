@@ -97,12 +97,20 @@ def test_a_damaged_checkpoint_is_named(drawn, tmp_path):
         trained_weights(drawn, quick_recipe(), checkpoint=checkpoint)
 
 
-def test_memory_that_does_not_suffice_is_said_in_one_line(drawn, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        MemoryError(),
+    ],
+)
+def test_memory_that_does_not_suffice_is_said_in_one_line(drawn, tmp_path, monkeypatch, error):
     recipe = quick_recipe()
     method, data = fresh(drawn, recipe)
 
     def starve(*_):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        raise error
 
     monkeypatch.setattr(method, "forward", starve)
     with pytest.raises(UolError, match=r"too small for this training: lower batch_size \(now 16\); what was trained"):

@@ -33,6 +33,7 @@ class Kind(StrEnum):
     """Which of an experiment's tables."""
 
     MAIN = "main"
+    BRIEF = "brief"
     FIGURES = "figures"
     FOLDS = "folds"
     SEEDS = "seeds"
@@ -72,7 +73,8 @@ def table(
     kind: Annotated[
         Kind,
         typer.Option(
-            "--show", help="Means over folds, further figures, every result, the spread over seeds, other data sets."
+            "--show",
+            help="Means over folds, in brief, further figures, every result, the spread over seeds, other data sets.",
         ),
     ] = Kind.MAIN,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,9 +136,10 @@ def keep_evaluation(
 
 def log(folder: Path, event: str) -> None:
     """Add a line with the time to a run folder's log."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOG, "a", encoding="utf-8") as file:
-        file.write(f"{provenance.now()} {' '.join(event.split())}{os.linesep}")
+    with contextlib.suppress(OSError):  # whatever hinders it will be told where it matters
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / LOG, "a", encoding="utf-8") as file:
+            file.write(f"{provenance.now()} {' '.join(event.split())}\n")
 
 
 def _keep_model(method: Method, folder: Path) -> None:

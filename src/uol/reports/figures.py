@@ -166,9 +166,10 @@ def training_curves(runs: Mapping[str, Mapping[str, npt.ArrayLike]]) -> Figure:
     for ax, name in zip(axes, names, strict=False):
         for k, (label, run) in enumerate(runs.items()):
             if name in run:
-                epochs, values = np.asarray(run["epoch"]), np.asarray(run[name])
-                mark = "o" if len(values) == 1 else None
-                ax.plot(epochs, values, color=_run_colour(k), lw=1.2, marker=mark, label=label)
+                epochs, values = np.asarray(run["epoch"]), np.asarray(run[name], np.float64)
+                known = np.isfinite(values)  # held-out losses are not taken every epoch
+                mark = "o" if known.sum() < len(values) or len(values) == 1 else None
+                ax.plot(epochs[known], values[known], ms=2.5, color=_run_colour(k), lw=1.2, marker=mark, label=label)
         ax.set_title(name.replace("_", " "), fontsize=9)
         ax.set_xlabel("epoch", fontsize=8)
         ax.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)

@@ -60,7 +60,9 @@ def train(
     try:
         with _deterministic(recipe.deterministic), fast_algorithms(on_gpu and not recipe.deterministic):
             _train(fabric, method, data, recipe, checkpoint, report, held_out)
-    except (torch.OutOfMemoryError, MemoryError) as error:
+    except (RuntimeError, MemoryError) as error:
+        if not _out_of_memory(error):
+            raise
         where = "the GPU's memory" if on_gpu else "memory"
         raise UolError(
             f"{where} is too small for this training: lower batch_size (now {recipe.batch_size}){kept}"
@@ -138,6 +140,11 @@ def _loss(fabric: Fabric, method: Method, batches: list[Batch]) -> float:
     with fabric.autocast():
         # forward itself: calling the module would compile a second variant of it for these few batches
         return float(torch.stack([method.forward(batch)["total"].float() for batch in batches]).mean())
+
+
+def _out_of_memory(error: RuntimeError | MemoryError) -> bool:
+    """Whether an error is one of memory: processors' allocators have no kind of their own for it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager

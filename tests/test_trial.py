@@ -1,0 +1,147 @@
+"""Trials: what a run folder holds, that test labels reach nothing in it, and that a killed process loses no epoch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from PIL import Image
+from safetensors.torch import load_file
+
+from quick import quick_recipe
+from uol import metrics
+from uol.errors import CallError
+from uol.experiments.result import read_result
+from uol.experiments.trial import Origin, evaluate_on, finished, keep_evaluation, trial
+from uol.rated_images import Split
+from uol.scorer import Scorer
+from uol.training.batches import PackedImages
+from uol.training.checkpoint import read_progress
+
+ORIGIN = Origin("quick", {"epochs": 3})
+
+
+def tried(rated, folder, recipe=None, origin=ORIGIN, split=None):
+    recipe = recipe or quick_recipe()
+    packed = PackedImages.pack(rated, recipe.model)
+    return trial(packed, "default", split or rated.splits["default"], recipe, folder, origin)
+
+
+def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn, tmp_path):
+    groups = pd.DataFrame({"gender": ["f", "m"] * 40, "score": ["a", "b"] * 40})
+    result = tried(replace(drawn, groups=groups), tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoint.safetensors", "log.txt", "metrics.csv", "model", "predictions.csv", "recipe.yaml", "result.json",
+    ]  # fmt: skip
+    table = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    assert list(table) == ["image", "score", "rating_sd", "value", "low", "high", "dispersion", "gender", "group score"]
+    test = drawn.subset(drawn.splits["default"].test)
+    assert table["image"].tolist() == list(test.names)
+    assert np.allclose(table["rating_sd"], np.sqrt(test.variances), rtol=1e-5)
+    assert result.metrics.pc == pytest.approx(metrics.pearson(table["score"], table["value"]), abs=1e-4)
+    assert result.metrics.rmse == pytest.approx(metrics.rmse(table["score"], table["value"]), abs=1e-4)
+    assert result.score_sd == pytest.approx(np.std(test.scores))
+    assert result == read_result(tmp_path / "run" / "result.json")
+    made = result.provenance
+    assert made.settings == quick_recipe().model_dump(mode="json")
+    assert made.changes == {"epochs": 3}
+    assert (made.data.training, made.data.held_out, made.data.test) == (48, 12, 20)
+    assert made.seconds >= 3 * made.seconds_per_epoch * 0.5
+    log = (tmp_path / "run" / "log.txt").read_text().splitlines()
+    assert len(log) == 2
+    assert "finished: PC" in log[1]
+
+
+def test_shuffled_test_labels_change_nothing_that_was_trained(drawn, tmp_path):
+    """Weights, optimiser, references, calibration and predictions are bit for bit the same."""
+    test = drawn.splits["default"].test
+    mixed = test.copy()
+    np.random.default_rng(0).shuffle(mixed)
+    order = np.arange(len(drawn))
+    order[test] = mixed
+    other = replace(
+        drawn, scores=drawn.scores[order], variances=drawn.variances[order], counts=drawn.counts[order],
+        histograms=drawn.histograms[order], ratings=None,
+    )  # fmt: skip
+    assert not np.array_equal(other.scores, drawn.scores)
+    recipe = quick_recipe(order_target="soft", pairs="all", score_weight=1.0, histogram_weight=0.5)
+    first, second = tried(drawn, tmp_path / "a", recipe), tried(other, tmp_path / "b", recipe)
+    for file in ("checkpoint.safetensors", "model/model.safetensors", "model/references.safetensors"):
+        one, two = load_file(tmp_path / "a" / file), load_file(tmp_path / "b" / file)
+        assert one.keys() == two.keys()
+        assert all(one[key].equal(two[key]) for key in one)
+    assert (tmp_path / "a/model/config.json").read_bytes() == (tmp_path / "b/model/config.json").read_bytes()
+    tables = [pd.read_csv(tmp_path / run / "predictions.csv") for run in ("a", "b")]
+    for column in ("value", "low", "high", "dispersion"):
+        assert np.array_equal(tables[0][column], tables[1][column])
+    assert first.metrics.pc != second.metrics.pc
+
+
+def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, tmp_path):
+    first = tried(drawn, tmp_path / "run")
+    before = (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns
+    assert tried(drawn, tmp_path / "run") == first
+    assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
+    assert finished(tmp_path / "run", drawn, "fold-1", quick_recipe()) is None
+    with pytest.raises(CallError, match="other settings"):
+        tried(drawn, tmp_path / "run", quick_recipe(seed=4))
+
+
+def test_without_test_images_there_is_a_model_but_no_result(drawn, tmp_path):
+    assert tried(drawn, tmp_path / "run", split=Split(np.arange(80), np.arange(0))) is None
+    assert Scorer.from_pretrained(tmp_path / "run" / "model").panel.name == drawn.name
+    assert "no test images" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_another_panel_is_mapped_to_the_models_scale(trained, drawn_b, tmp_path):
+    packed = PackedImages.pack(drawn_b, trained.recipe.model)
+    figures, table = evaluate_on(trained.scorer, packed)
+    assert np.allclose(table["score"], drawn_b.scale.rescale(drawn_b.scores, trained.scale))
+    assert figures["mae"] == pytest.approx(np.abs(table["score"] - table["value"]).mean())
+    keep_evaluation(tmp_path, "b", None, "whole", figures, table)
+    assert len(pd.read_csv(tmp_path / "evaluations" / "b.csv")) == 80
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills a process")
+def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
+    """Ended by SIGKILL in the middle of an epoch, and run again: the weights are those of one that was left alone."""
+    rows = ["image,mean"]
+    for name, pixels, score in zip(drawn.names[:64], drawn.images, drawn.scores, strict=False):
+        Image.fromarray(np.asarray(pixels)).save(tmp_path / f"{name}.png")
+        rows.append(f"{name}.png,{score}")
+    (tmp_path / "ratings.csv").write_text("\n".join(rows))
+    own = ["--data", "own", "--root", str(tmp_path), "--table", str(tmp_path / "ratings.csv"), "--scale", "1", "5"]
+    recipe = quick_recipe(epochs=30, validate_every=0).model_dump(mode="json", exclude_defaults=True)
+    (tmp_path / "quick.yaml").write_text(yaml.safe_dump(recipe))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+    def command(out):
+        words = ["train", *own, "--recipe", str(tmp_path / "quick.yaml"), "--out", str(tmp_path / out)]
+        code = f"import sys; sys.argv = ['uol', *{words!r}]; from uol.cli import main; main()"
+        return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL)
+
+    checkpoint = tmp_path / "killed" / "checkpoint.safetensors"
+    process = command("killed")
+    patience = time.monotonic() + 120
+    while not (checkpoint.exists() and read_progress(checkpoint).epoch >= 3):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    at = read_progress(checkpoint).epoch
+    assert 3 <= at < 30
+    assert command("killed").wait() == 0
+    assert command("whole").wait() == 0
+    one, two = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("killed", "whole"))
+    assert all(one[key].equal(two[key]) for key in one)
+    epochs = pd.read_csv(tmp_path / "killed" / "metrics.csv")["epoch"]
+    assert epochs.tolist() == list(range(1, 31))
