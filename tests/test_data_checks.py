@@ -15,7 +15,8 @@ from PIL import Image, ImageOps
 from uol.data_checks import check, read_contents, split_folds
 from uol.datasets.synthetic import load_synthetic
 from uol.errors import CallError
-from uol.rated_images import RatedImages, Scale, Split
+from uol.rated_images import RatedImages, Split
+from uol.scale import Scale
 
 COUNT = 12
 

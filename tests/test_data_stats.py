@@ -9,8 +9,9 @@ import pytest
 
 from uol.data_stats import data_stats, group_rows
 from uol.errors import UolError
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
 from uol.reliability import reliability
+from uol.scale import Scale
 
 
 def test_of_ratings_by_rater(drawn):

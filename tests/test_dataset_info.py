@@ -5,7 +5,7 @@ import pytest
 from uol import datasets
 from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.errors import CallError
-from uol.rated_images import Scale
+from uol.scale import Scale
 
 REAL = ["scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs"]
 

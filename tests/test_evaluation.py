@@ -10,7 +10,8 @@ import pytest
 from uol import metrics
 from uol.evaluation import evaluate
 from uol.methods.base import Predictions
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
+from uol.scale import Scale
 
 
 def test_figures_of_known_predictions(drawn):

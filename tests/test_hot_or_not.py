@@ -5,7 +5,7 @@ import pytest
 
 from uol.datasets.hot_or_not import load_hot_or_not
 from uol.errors import UolError
-from uol.rated_images import Scale
+from uol.scale import Scale
 
 FACES = {
     "female_18_P_face_0": -2.5,

@@ -6,7 +6,7 @@ import pytest
 
 from uol.datasets.mebeauty import load_mebeauty
 from uol.errors import UolError
-from uol.rated_images import Scale
+from uol.scale import Scale
 
 LONG = "a-photographer-with-a-long-name-unsplash"
 FILES = [

@@ -6,7 +6,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from uol.model import Comparator, ModelConfig, OrderModel
+from uol.model import Comparator, OrderModel
+from uol.model_config import ModelConfig
 
 D, H = 6, 8
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from uol import datasets
 from uol.datasets.own import guess_scale, load_own
 from uol.errors import CallError, UolError
-from uol.rated_images import Scale
+from uol.scale import Scale
 
 FILES = ["f/001.jpg", "f/002.png", "m/003.jpg", "m/004.JPG"]
 

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from uol.errors import UolError
-from uol.rated_images import RatedImages, Scale, Split
+from uol.rated_images import RatedImages, Split
 from uol.ratings import Ratings
+from uol.scale import Scale
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 from uol.bradley_terry import BradleyTerry, probabilities
 from uol.methods.base import Predictions
-from uol.rated_images import Scale
 from uol.reports import figures
 from uol.reports.html import MEANING, Section, write_report
+from uol.scale import Scale
 
 rng = np.random.default_rng(0)
 TRUTH = rng.uniform(1, 5, 40)

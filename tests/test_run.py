@@ -8,7 +8,8 @@ import pytest
 
 from quick import quick_recipe
 from uol.errors import CallError, UolError
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
+from uol.scale import Scale
 from uol.training.batches import PackedImages
 from uol.training.run import hold_out, run
 

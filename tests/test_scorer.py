@@ -8,7 +8,8 @@ from PIL import Image
 
 from uol import Score, Scorer
 from uol.errors import CallError, ImageError
-from uol.scorer import ScoringConfig, rank_with_ties
+from uol.model_config import ScoringConfig
+from uol.scores import rank_with_ties
 from uol.training.batches import PackedImages
 
 

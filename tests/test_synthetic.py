@@ -15,7 +15,8 @@ from uol.datasets.synthetic import (
     sample_parameters,
 )
 from uol.errors import CallError
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
+from uol.scale import Scale
 
 MANY = 6000
 

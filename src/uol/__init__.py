@@ -10,9 +10,13 @@ __all__ = ["Comparison", "Ranked", "RatedImages", "Ratings", "Score", "Scorer"]
 if TYPE_CHECKING:
     from uol.rated_images import RatedImages
     from uol.ratings import Ratings
-    from uol.scorer import Comparison, Ranked, Score, Scorer
+    from uol.scorer import Scorer
+    from uol.scores import Comparison, Ranked, Score
 
-_HOMES = {"RatedImages": "uol.rated_images", "Ratings": "uol.ratings"}
+_HOMES = {
+    "Comparison": "uol.scores", "Ranked": "uol.scores", "RatedImages": "uol.rated_images", "Ratings": "uol.ratings",
+    "Score": "uol.scores", "Scorer": "uol.scorer",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:  # torch takes seconds to import: `uol --help` must not wait for it
@@ -20,4 +24,4 @@ def __getattr__(name: str) -> Any:  # torch takes seconds to import: `uol --help
         raise AttributeError(f"module 'uol' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "uol.scorer")), name)
+    return getattr(import_module(_HOMES[name]), name)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from uol.order import Order
@@ -99,6 +98,8 @@ def fit(outcomes: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) ->
     The problem is concave. Where the outcomes follow the scores without a single error k has no maximum: it stops at
     500 divided by the range of the differences, and where they carry no information, near zero.
     """
+    from scipy.optimize import minimize  # slow to import, and not needed to score
+
     difference = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     span = float(np.abs(difference).max(initial=0))
     if span == 0:

@@ -20,8 +20,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.optimize import minimize
-from scipy.stats import norm, t
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +37,7 @@ class Calibration(BaseModel):
     slope: float = 1.0
     scale: float = Field(1.0, ge=0)
     floor: float = Field(0.0, ge=0)
-    quantile: float = Field(float(norm.ppf(0.975)), gt=0)
+    quantile: float = Field(1.959963984540054, gt=0, description="of a standard normal error, until learnt")
     dispersion_intercept: float | None = Field(None, description="None where the spread of ratings is unknown")
     dispersion_slope: float = 0.0
     images: int = Field(0, ge=0, description="how many held-out images taught it; 0: the likelihood's own interval")
@@ -84,6 +82,8 @@ def calibrate(
     From fewer than 30 images no line is fitted, nor where it would turn the order round; from fewer than 40 the
     quantile is Student's instead of the sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
     """
+    from scipy.stats import norm, t  # takes half a second to import, which scoring need not wait for
+
     y, x = np.asarray(truth, np.float64), np.asarray(raw, np.float64)
     error = np.asarray(standard_error, np.float64)
     n = len(y)
@@ -122,6 +122,8 @@ def _slope(x: Floats, y: Floats) -> float:
 
 def _spread(residual: Floats, error: Floats) -> tuple[float, float]:
     """scale and floor that maximise the Gaussian likelihood of residuals with variance (scale·error)² + floor²."""
+    from scipy.optimize import minimize
+
     typical = float(np.sqrt(np.square(residual).mean())) or 1e-6
     relative, unit = residual / typical, error / max(float(np.median(error)), 1e-12)
 

@@ -1,48 +1,16 @@
 """OrderModel: an image becomes a Gaussian in the psychological space, and two of them are compared.
 
-Read top to bottom: the settings, the comparator, the model.
+Read top to bottom: the comparator, the pooling, the model.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Self
-
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from uol.backbones import Backbone
 from uol.gaussians import Gaussians
-
-
-class ModelConfig(BaseModel):
-    """What a model is made of; stored in `config.json` of a model folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    backbone: str = Field("vgg16", description="a timm model")
-    resize: int = Field(256, gt=0, description="images are resized to this square first")
-    crop: int = Field(224, gt=0, description="then this central square is kept")
-    framing: Literal["whole", "face"] = Field(
-        "whole", description="images as they are, or the main face found, aligned and cropped first"
-    )
-    pooling: Literal["mean", "positions"] = Field(
-        "mean",
-        description="feature maps become features by their mean, or by sums whose weights per position are learnt",
-    )
-    poolings: int = Field(2, gt=0, description="how many sums of each map, where positions are weighted")
-    dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
-    hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
-    uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
-    initial_log_variance: float = Field(
-        -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
-    )
-
-    @model_validator(mode="after")
-    def _crop_fits(self) -> Self:
-        if self.crop > self.resize:
-            raise ValueError(f"a crop of {self.crop} pixels does not fit images resized to {self.resize}")
-        return self
+from uol.model_config import ModelConfig
 
 
 class Comparator(nn.Module):

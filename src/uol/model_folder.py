@@ -7,37 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import uol
-from uol.bradley_terry import BradleyTerry
-from uol.calibration import Calibration
 from uol.errors import CallError, UolError
 from uol.files import replacing_folder, write_json, write_text
 from uol.gaussians import Gaussians
-from uol.model import ModelConfig, OrderModel
+from uol.model import OrderModel
+from uol.model_config import CONFIG, FORMAT, FolderConfig, read_config
 from uol.references import ReferenceSet
-from uol.scorer import PanelConfig, Scorer, ScoringConfig
+from uol.scorer import Scorer
 from uol.tensors import write_tensors
 
-FORMAT = 1
-CONFIG, MODEL, REFERENCES, CARD = "config.json", "model.safetensors", "references.safetensors", "README.md"
-
-
-class FolderConfig(BaseModel):
-    """The contents of config.json."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: int
-    uol: str
-    model: ModelConfig
-    panel: PanelConfig
-    bradley_terry: BradleyTerry
-    scoring: ScoringConfig
-    calibration: Calibration
+MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README.md"
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
@@ -74,19 +57,10 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     """Read a model folder; what is missing or damaged in it is named."""
     folder = Path(name)
-    if not folder.is_dir():
-        raise CallError(f"{name}: no such model folder")
-    for file in (CONFIG, MODEL, REFERENCES):
+    config = read_config(folder)
+    for file in (MODEL, REFERENCES):
         if not (folder / file).is_file():
             raise UolError(f"{folder}: not a whole model folder: {file} is missing")
-    try:
-        config = FolderConfig.model_validate_json((folder / CONFIG).read_text(encoding="utf-8"))
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise UolError(f"{folder / CONFIG}: damaged or of another version ({first_problem(error)})") from error
-    if config.format > FORMAT:
-        raise UolError(f"{folder}: written by a newer uol (format {config.format}); upgrade uol to read it")
-    if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
-        raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
     try:
         model = OrderModel(config.model)
     except CallError as error:
@@ -130,15 +104,6 @@ from uol import Scorer
 Scorer.from_pretrained("this folder").score(["photo.jpg"])
 ```
 """
-
-
-def first_problem(error: Exception) -> str:
-    """The first line of what a settings check found, with the place where it stands."""
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return f"{place}: {first['msg']}" if place else str(first["msg"])
-    return str(error).splitlines()[0]
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:

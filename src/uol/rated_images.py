@@ -14,26 +14,10 @@ import pandas as pd
 from uol.errors import UolError
 from uol.images import Images
 from uol.ratings import Ratings
+from uol.scale import Scale
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
-
-
-class Scale(NamedTuple):
-    """The lowest and highest rating that a panel could give."""
-
-    low: float
-    high: float
-
-    @property
-    def unit(self) -> float:
-        """A quarter of the range: 1 on the scale of 1 to 5, on which thresholds and bin widths are stated."""
-        return (self.high - self.low) / 4
-
-    def rescale(self, values: npt.ArrayLike, to: Scale) -> Floats:
-        """Map values linearly from this scale to another, as the paper does before comparing data sets."""
-        factor = (to.high - to.low) / (self.high - self.low)
-        return to.low + (np.asarray(values, np.float64) - self.low) * factor
 
 
 class Split(NamedTuple):

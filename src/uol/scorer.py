@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from uol import bradley_terry
@@ -20,73 +17,15 @@ from uol.errors import CallError, UolError
 from uol.framing import pack_images
 from uol.gaussians import Gaussians, dispersion_degree
 from uol.images import ImageLike, Images
-from uol.model import ModelConfig, OrderModel
+from uol.model import OrderModel
+from uol.model_config import ModelConfig, PanelConfig, ScoringConfig
 from uol.order import Order
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
 from uol.references import ReferenceSet, choose_references
+from uol.scores import Comparison, Ranked, Score, rank_with_ties
 
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30
-
-
-@dataclass(frozen=True)
-class Score:
-    """What the panel would say of one image: its mean score, an interval for it, and how widely raters would differ.
-
-    `low` and `high` hold the panel's mean with the calibrated level (95 %); `dispersion` is the expected standard
-    deviation of single ratings; `standard_error` is the likelihood's own, before calibration.
-    """
-
-    value: float
-    low: float
-    high: float
-    dispersion: float
-    standard_error: float
-
-
-class Comparison(NamedTuple):
-    """How the first of two images stands to the second; the three probabilities sum to 1."""
-
-    less: float
-    similar: float
-    greater: float
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """One place in a ranking: images whose interval overlaps that of the best of their rank share the rank."""
-
-    rank: int
-    index: int
-    image: ImageLike
-    score: Score
-    tied: bool
-
-
-class ScoringConfig(BaseModel):
-    """How comparisons are made and read; stored in `config.json` of a model folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
-    both_directions: bool = Field(True, description="average each comparison with the one the other way round")
-    mirror: bool = Field(False, description="average each image's Gaussian with its mirror image's, for twice the time")
-    outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
-
-
-class PanelConfig(BaseModel):
-    """Whose scale the scores are on; stored in `config.json` of a model folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    low: float
-    high: float
-
-    @property
-    def scale(self) -> Scale:
-        """The panel's scale."""
-        return Scale(self.low, self.high)
 
 
 class Scorer:
@@ -296,17 +235,6 @@ class Scorer:
         rows = 1 if side == "image" else len(mean)
         noise = torch.randn((self.scoring.samples, rows, mean.shape[-1]), generator=generator)
         return mean + deviation * noise.to(mean)
-
-
-def rank_with_ties(scores: Sequence[Score]) -> list[int]:
-    """Competition ranks (1, 1, 3, …) of scores sorted from best to worst, tied while intervals overlap the leader's."""
-    ranks: list[int] = []
-    leader = 0
-    for place, score in enumerate(scores):
-        if score.high < scores[leader].low:
-            leader = place
-        ranks.append(leader + 1)
-    return ranks
 
 
 def read_outcomes(

@@ -12,7 +12,8 @@ from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError, ImageError
 
 if TYPE_CHECKING:
-    from uol.scorer import Score, Scorer
+    from uol.scorer import Scorer
+    from uol.scores import Score
 
 ModelOption = Annotated[Path, typer.Option("--model", "-m", help="A model folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -74,7 +75,8 @@ def rank(
 
     Example: uol rank photos/ --model uol-demo/model
     """
-    from uol.scorer import Score, Scorer, rank_with_ties
+    from uol.scorer import Scorer
+    from uol.scores import Score, rank_with_ties
 
     scored = score_rows(Scorer.from_pretrained(model), expand(images))
     good = sorted((row for row in scored if row["error"] is None), key=lambda row: -row["value"])

@@ -13,7 +13,8 @@ import pandas as pd
 
 from uol.datasets.dataset_info import DatasetInfo
 from uol.errors import CallError, UolError
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
+from uol.scale import Scale
 
 POSES = ("fa", "fb")
 """Frontal poses: `fa` with a regular expression, `fb` with another expression, taken seconds later."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uol.errors import CallError
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
+from uol.scale import Scale
 
 
 @dataclass(frozen=True)

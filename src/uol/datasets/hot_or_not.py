@@ -14,7 +14,8 @@ from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.matching import ImageIndex
 from uol.errors import UolError
 from uol.images import find_images
-from uol.rated_images import RatedImages, Scale, Split
+from uol.rated_images import RatedImages, Split
+from uol.scale import Scale
 
 _SPLIT = re.compile(r"eccv2010_split(\d+)\.csv")
 _PERSON = re.compile(r"([a-z]+)_\d+_([A-Z0-9]+)_")

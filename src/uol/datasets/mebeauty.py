@@ -13,8 +13,9 @@ from uol.datasets.matching import ImageIndex, plain_stem
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import UolError
 from uol.images import find_images
-from uol.rated_images import Floats, Indices, RatedImages, Scale, Split
+from uol.rated_images import Floats, Indices, RatedImages, Split
 from uol.ratings import Ratings
+from uol.scale import Scale
 
 LEVELS = np.arange(1.0, 11.0)
 SCORES = "scores/generic_scores_all_2022.xlsx"

@@ -16,8 +16,9 @@ from uol.datasets.own_columns import IMAGE, Columns, Kind, find_image_column, fi
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import CallError, UolError
 from uol.images import find_images
-from uol.rated_images import Floats, RatedImages, Scale, Split
+from uol.rated_images import Floats, RatedImages, Split
 from uol.ratings import Ratings
+from uol.scale import Scale
 
 _SCALES = [(0, 1), (-1, 1), (1, 5), (0, 5), (1, 7), (-3, 3), (1, 9), (1, 10), (0, 10), (1, 100), (0, 100)]
 _MOST_LEVELS = 21

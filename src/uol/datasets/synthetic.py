@@ -31,8 +31,9 @@ from uol.datasets.drawn_faces import (
     draw_faces,
 )
 from uol.errors import CallError
-from uol.rated_images import RatedImages, Scale, Split
+from uol.rated_images import RatedImages, Split
 from uol.ratings import Ratings
+from uol.scale import Scale
 
 __all__ = [
     "PANELS",

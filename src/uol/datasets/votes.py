@@ -15,7 +15,8 @@ from uol.datasets.tables import find_column, read_table, texts
 from uol.errors import CallError, UolError
 from uol.images import find_images
 from uol.order import Integers, Order
-from uol.rated_images import RatedImages, Scale
+from uol.rated_images import RatedImages
+from uol.scale import Scale
 from uol.scale_values import scale_values
 
 _FIRST = ("image_a", "a", "image_1", "first", "left", "first_image", "image_left", "stimulus_a", "file_a")

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from uol.checked import first_problem
 from uol.errors import CallError, UolError
 from uol.experiments.result import (
     Metrics,
     Result,
     check_repeatable,
     check_together,
-    first_problem,
     read_result,
     write_result,
 )

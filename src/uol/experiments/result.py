@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from uol.checked import first_problem
 from uol.errors import UolError
 from uol.files import write_json
 
@@ -180,20 +181,6 @@ def check_repeatable(path: Path, result: Result) -> None:
         raise UolError(f"{path}: provenance.commit: nobody knows which code this was; train from a git checkout")
     if result.provenance.modified:
         raise UolError(f"{path}: provenance.modified: the code had uncommitted changes; commit, then train again")
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first thing that a check found, as `field: what is wrong`."""
-    first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message
-    message = message[0].lower() + message[1:]
-    if first["type"] == "json_invalid":
-        return f"not readable as JSON ({message})"
-    place, shown = "".join(f"{part}." for part in first["loc"]), first["input"]
-    message = f"{place[:-1]}: {message}" if place else message
-    return message + (f", not {shown!r}" if isinstance(shown, str | int | float | None) else "")
 
 
 def _difference(first: Result, second: Result) -> str | None:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from uol.backbones import Backbone
-from uol.rated_images import Scale
-from uol.scorer import Score
+from uol.scale import Scale
+from uol.scores import Score
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from uol.gaussians import Gaussians
 from uol.losses import order_cross_entropy
 from uol.methods.uol import Uol
-from uol.rated_images import Scale
+from uol.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from uol.backbones import Backbone
 from uol.calibration import Calibration, calibrate
 from uol.methods.base import Floats, Method, Predictions
-from uol.rated_images import Scale
+from uol.scale import Scale
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe
 

@@ -16,7 +16,7 @@ from uol.losses import (
 )
 from uol.methods.base import Method, Predictions
 from uol.model import OrderModel
-from uol.rated_images import Scale
+from uol.scale import Scale
 from uol.scorer import Scorer
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe

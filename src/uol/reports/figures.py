@@ -17,7 +17,7 @@ from uol import metrics
 from uol.bradley_terry import BradleyTerry, log_likelihood
 from uol.methods.base import Predictions
 from uol.order import Order
-from uol.rated_images import Scale
+from uol.scale import Scale
 
 BLUE, ORANGE, GREY, GREEN, PURPLE = "#2f6690", "#d1603d", "#8d99ae", "#5b8e7d", "#7d5ba6"
 OUTCOME_COLOURS = {Order.LESS: ORANGE, Order.SIMILAR: GREY, Order.GREATER: BLUE}

@@ -17,7 +17,7 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from uol.errors import CallError, UolError
-from uol.rated_images import Scale
+from uol.scale import Scale
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion")
 

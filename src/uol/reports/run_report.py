@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from uol.methods.base import Predictions
-from uol.rated_images import Scale
 from uol.reports import figures
 from uol.reports import run_tables as tables
 from uol.reports.html import Section, write_report
 from uol.reports.run_facts import facts, seconds
 from uol.reports.run_folder import Run, part, read_runs
+from uol.scale import Scale
 
 FIGURES = {
     "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman", "order_accuracy": "order",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from uol.image_cache import Progress, cached_images
 from uol.losses import order_target, pair_balance
-from uol.model import ModelConfig
+from uol.model_config import ModelConfig
 from uol.order import Triplets, balanced_pairs, hard_triplets
 from uol.rated_images import Indices, RatedImages
 from uol.training.augmentation import augment, centre_crop

@@ -16,8 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from uol.errors import CallError
-from uol.model import ModelConfig
-from uol.scorer import ScoringConfig
+from uol.model_config import ModelConfig, ScoringConfig
 from uol.training.augmentation import Augmentation
 
 

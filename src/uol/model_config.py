@@ -1,0 +1,106 @@
+"""What a model folder's config.json says; read without loading a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from uol.bradley_terry import BradleyTerry
+from uol.calibration import Calibration
+from uol.checked import first_problem
+from uol.errors import CallError, UolError
+from uol.scale import Scale
+
+CONFIG = "config.json"
+FORMAT = 1
+
+
+class ModelConfig(BaseModel):
+    """What a model is made of; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    backbone: str = Field("vgg16", description="a timm model")
+    resize: int = Field(256, gt=0, description="images are resized to this square first")
+    crop: int = Field(224, gt=0, description="then this central square is kept")
+    framing: Literal["whole", "face"] = Field(
+        "whole", description="images as they are, or the main face found, aligned and cropped first"
+    )
+    pooling: Literal["mean", "positions"] = Field(
+        "mean",
+        description="feature maps become features by their mean, or by sums whose weights per position are learnt",
+    )
+    poolings: int = Field(2, gt=0, description="how many sums of each map, where positions are weighted")
+    dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
+    hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
+    uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
+    initial_log_variance: float = Field(
+        -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
+    )
+
+    @model_validator(mode="after")
+    def _crop_fits(self) -> Self:
+        if self.crop > self.resize:
+            raise ValueError(f"a crop of {self.crop} pixels does not fit images resized to {self.resize}")
+        return self
+
+
+class ScoringConfig(BaseModel):
+    """How comparisons are made and read; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
+    both_directions: bool = Field(True, description="average each comparison with the one the other way round")
+    mirror: bool = Field(False, description="average each image's Gaussian with its mirror image's, for twice the time")
+    outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
+
+
+class PanelConfig(BaseModel):
+    """Whose scale the scores are on; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    low: float
+    high: float
+
+    @property
+    def scale(self) -> Scale:
+        """The panel's scale."""
+        return Scale(self.low, self.high)
+
+
+class FolderConfig(BaseModel):
+    """The contents of config.json."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    uol: str
+    model: ModelConfig
+    panel: PanelConfig
+    bradley_terry: BradleyTerry
+    scoring: ScoringConfig
+    calibration: Calibration
+
+
+def read_config(folder: Path) -> FolderConfig:
+    """Read a model folder's config.json; what is missing or damaged in it is named."""
+    if not folder.is_dir():
+        raise CallError(f"{folder}: no such model folder")
+    if not (folder / CONFIG).is_file():
+        raise UolError(f"{folder}: not a whole model folder: {CONFIG} is missing")
+    try:
+        config = FolderConfig.model_validate_json((folder / CONFIG).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UolError(f"{folder / CONFIG}: damaged or of another version (not a text file)") from error
+    except ValidationError as error:
+        raise UolError(f"{folder / CONFIG}: damaged or of another version ({first_problem(error)})") from error
+    if config.format > FORMAT:
+        raise UolError(f"{folder}: written by a newer uol (format {config.format}); upgrade uol to read it")
+    if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
+        raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
+    return config

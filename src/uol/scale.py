@@ -1,0 +1,27 @@
+"""The scale on which a panel rates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+class Scale(NamedTuple):
+    """The lowest and highest rating that a panel could give."""
+
+    low: float
+    high: float
+
+    @property
+    def unit(self) -> float:
+        """A quarter of the range: 1 on the scale of 1 to 5, on which thresholds and bin widths are stated."""
+        return (self.high - self.low) / 4
+
+    def rescale(self, values: npt.ArrayLike, to: Scale) -> Floats:
+        """Map values linearly from this scale to another, as the paper does before comparing data sets."""
+        factor = (to.high - to.low) / (self.high - self.low)
+        return to.low + (np.asarray(values, np.float64) - self.low) * factor
