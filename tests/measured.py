@@ -16,6 +16,11 @@ def metrics(pc: float | None = 0.9, **changes: Any) -> dict[str, Any]:
     return found | changes
 
 
+def elsewhere(pc: float | None = 0.6, **changes: Any) -> dict[str, Any]:
+    """Figures on another data set."""
+    return metrics(pc, split=None, framing="face") | changes
+
+
 def values(split: str = "fold-1", seed: int = 0, pc: float | None = 0.9, **changes: Any) -> dict[str, Any]:
     """What result.json holds; `figures`, `provenance` and `settings` change what is inside."""
     figures, provenance = changes.pop("figures", {}), changes.pop("provenance", {})
@@ -35,6 +40,7 @@ def values(split: str = "fold-1", seed: int = 0, pc: float | None = 0.9, **chang
             "command": f"uol train --fold {split} --set seed={seed}",
             "commit": "0123456789" * 4,
             "modified": False,
+            "told": False,
             "uol": "0.1.0",
             "started": "2026-01-01T07:00:00+00:00",
             "settings": settings | changes.pop("settings", {}),
@@ -42,6 +48,7 @@ def values(split: str = "fold-1", seed: int = 0, pc: float | None = 0.9, **chang
             "data": {
                 "name": "scut-fbp5500",
                 "fingerprint": "ab" * 32,
+                "pixels": None,
                 "scale": [1.0, 5.0],
                 "training": 4180,
                 "held_out": 220,

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from measured import five_folds, measured, metrics
+from measured import elsewhere, five_folds, measured
 from uol.errors import CallError, UolError
-from uol.experiments.adding import add, read_run, unfinished_in
+from uol.experiments.adding import add, finished_in, read_run
 from uol.experiments.result import read_result, read_results, write_result
 
 
@@ -19,12 +19,12 @@ def run_of(folder, results, evaluations=None):
         for name, found in (evaluations or {}).items():
             path = folder / result.split / "evaluations" / f"{name}.json"
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps({"data": name, "split": None, **found, "by_group": {}}))
+            path.write_text(json.dumps({"data": name, **found, "by_group": {}}))
     return folder
 
 
 def test_folds_are_added_with_their_evaluations(tmp_path):
-    found = {"mebeauty": metrics(0.6, images=2550), "scut-fbp5500": metrics(0.99)}
+    found = {"mebeauty": elsewhere(0.6, images=2550), "scut-fbp5500": elsewhere(0.99)}
     run = run_of(tmp_path / "run", five_folds(), found)
     added = add(run, tmp_path / "results")
     assert [(a.path.name, a.what) for a in added] == [(f"uol-paper-fold-{k}-seed-0.json", "added") for k in range(1, 6)]
@@ -39,7 +39,8 @@ def test_one_run_and_unfinished_folds(tmp_path):
     assert len(add(tmp_path / "run", tmp_path / "results")) == 1
     folds = run_of(tmp_path / "folds", five_folds()[:2])
     (folds / "fold-3").mkdir()
-    assert unfinished_in(folds) == [folds / "fold-3"]
+    (folds / "fold-3" / "recipe.yaml").write_text("epochs: 3")
+    assert finished_in(folds) == ([folds / "fold-1", folds / "fold-2"], [folds / "fold-3"])
     (tmp_path / "empty").mkdir()
     for folder in ("empty", "absent"):
         with pytest.raises(CallError, match=folder):
@@ -59,13 +60,13 @@ def test_a_different_result_needs_replace(tmp_path):
 
 def test_later_evaluations_need_no_replace(tmp_path):
     results, run = tmp_path / "results", tmp_path / "run"
-    add(run_of(run, [measured()], {"mebeauty": metrics(0.6)}), results)
+    add(run_of(run, [measured()], {"mebeauty": elsewhere(0.6)}), results)
     (run / "fold-1" / "evaluations" / "mebeauty.json").unlink()
-    assert [a.what for a in add(run_of(run, [measured()], {"hot-or-not": metrics(0.4)}), results)] == ["replaced"]
+    assert [a.what for a in add(run_of(run, [measured()], {"hot-or-not": elsewhere(0.4)}), results)] == ["replaced"]
     (result,) = read_results(results / "scut-fbp5500")
     assert {name: found.pc for name, found in result.transfer.items()} == {"mebeauty": 0.6, "hot-or-not": 0.4}
     with pytest.raises(UolError, match="--replace"):
-        add(run_of(run, [measured()], {"hot-or-not": metrics(0.5)}), results)
+        add(run_of(run, [measured()], {"hot-or-not": elsewhere(0.5)}), results)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +105,9 @@ def test_damaged_evaluations(tmp_path, text, match):
     with pytest.raises(UolError, match=match):
         add(run, tmp_path / "results")
     assert read_result(run / "fold-1" / "result.json") == measured()
+
+
+def test_figures_on_a_part_of_a_data_set_are_not_those_of_the_whole(tmp_path):
+    run = run_of(tmp_path / "run", [measured()], {"mebeauty": elsewhere(split="test")})
+    with pytest.raises(UolError, match="split test alone; tables tell of whole data sets"):
+        add(run, tmp_path / "results")

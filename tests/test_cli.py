@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
+from PIL import Image
 
 from quick import quick_recipe
 from uol.training.recipe import dump_recipe
@@ -118,6 +122,95 @@ def test_train_evaluate_and_anchor(uol, recipe_file, image_files, ratings_file, 
     assert len(json.loads(out)) == 10
 
 
+@pytest.fixture
+def three_folds(drawn, tmp_path):
+    """Sixty drawn faces with a table that divides them into three folds."""
+    folder = tmp_path / "faces"
+    folder.mkdir()
+    rows = ["image,mean,fold"]
+    for k, (name, pixels, score) in enumerate(zip(drawn.names[:60], drawn.images, drawn.scores, strict=False)):
+        Image.fromarray(np.asarray(pixels)).save(folder / f"{name}.png")
+        rows.append(f"{name}.png,{score},{k % 3 + 1}")
+    (tmp_path / "folds.csv").write_text("\n".join(rows))
+    return ("--data", "own", "--root", folder, "--table", tmp_path / "folds.csv", "--scale", "1", "5")
+
+
+def test_all_folds_are_trained_tested_reported_and_added(uol, three_folds, recipe_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("UOL_COMMIT", "ab" * 20)
+    run = tmp_path / "run"
+    code, out, err = uol("train", *three_folds, "--fold", "all", "--recipe", recipe_file, "--out", run, "--json")
+    assert code == 0, err
+    trained = json.loads(out)
+    assert [row["split"] for row in trained] == ["fold-1", "fold-2", "fold-3"]
+    assert [row["images"] for row in trained] == [20, 20, 20]
+    code, out, err = uol("evaluate", run, *three_folds, "--json")
+    assert code == 0, err
+    for row, before in zip(json.loads(out), trained, strict=True):  # each on the images its own fold kept apart
+        assert (row["model"], row["split"], row["images"]) == (before["split"], before["split"], 20)
+        assert row["pc"] == pytest.approx(before["pc"], abs=1e-6)
+    assert not (run / "fold-1" / "evaluations").exists()
+    code, _, err = uol("evaluate", run, *three_folds, "--fold", "1")
+    assert code == 2
+    assert "fold-2 was trained on images of that split; its own is fold-2" in err
+    code, _, err = uol("evaluate", run, "--data", "synthetic", "--fold", "all")
+    assert (code, "name one split" in err) == (2, True)
+    assert uol("report", run)[0] == 0
+    (tmp_path / "results").mkdir()
+    code, _, err = uol("experiment", "add", run, "--results", tmp_path / "results")
+    assert code == 0, err
+    code, out, _ = uol("experiment", "table", "folds", "--results", tmp_path / "results", "--json")
+    assert json.loads(out)[0]["folds"] == 3
+    before = (run / "fold-1" / "checkpoint.safetensors").stat().st_mtime_ns
+    assert uol("train", *three_folds, "--fold", "all", "--recipe", recipe_file, "--out", run)[0] == 0
+    assert (run / "fold-1" / "checkpoint.safetensors").stat().st_mtime_ns == before
+
+
+def test_wrong_methods_weights_and_settings_are_found_before_images_are_read(uol, three_folds, recipe_file, tmp_path):
+    train = ("train", *three_folds, "--fold", "1", "--recipe", recipe_file, "--out", tmp_path / "run")
+    for change, told in [
+        ("method=foo", "no method called 'foo'"),
+        ("init=none.safetensors", "none.safetensors: no such file of weights"),
+        ("model.backbone=vgg61", "did you mean"),
+        ("alpha=.inf", "alpha"),
+        ("augmentation.saturation=[2, 1]", "augmentation.saturation: a range from 0 up"),
+        ("augmentation.saturation=[.nan, .nan]", "augmentation.saturation"),
+    ]:
+        code, _, err = uol(*train, "--set", change)
+        assert code == 2, err
+        assert told in err
+        assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_score_to_a_file_from_a_list_and_again(uol, model_folder, image_files, tmp_path, monkeypatch):
+    files = sorted(image_files.iterdir())
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(map(str, files[:4]))))
+    out = tmp_path / "rows.csv"
+    code, printed, err = uol("score", "-", "--model", model_folder, "--out", out)
+    assert (code, printed) == (0, "")
+    assert "4 rows" in err
+    table = pd.read_csv(out)
+    assert list(table) == ["image", "face", "value", "low", "high", "dispersion", "error"]
+    code, printed, _ = uol("score", f"{image_files}/face-000*.png", "--model", model_folder, "--csv")
+    assert code == 0
+    again = pd.read_csv(io.StringIO(printed))
+    shared = again.set_index("image")["value"].loc[table["image"]]
+    assert np.allclose(shared, table["value"], atol=1e-5)
+    code, _, err = uol("score", files[0], "--model", model_folder, "--json", "--csv")
+    assert (code, "choose one" in err) == (2, True)
+
+
+def test_a_ranking_as_a_page_and_a_score_explained(uol, model_folder, image_files, tmp_path):
+    code, _, err = uol("rank", image_files, "--model", model_folder, "--html", tmp_path / "page.html")
+    assert code == 0, err
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").count("<img") == 10
+    image = sorted(image_files.iterdir())[0]
+    code, _, err = uol("score", image, "--model", model_folder, "--explain", tmp_path / "why.png")
+    assert code == 0, err
+    with Image.open(tmp_path / "why.png") as picture:
+        assert picture.width >= 1000
+
+
 def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp_path):
     image = sorted(image_files.iterdir())[0]
     (tmp_path / "empty").mkdir()
@@ -130,7 +223,7 @@ def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp
         (2, ("score", tmp_path / "empty", "--model", model_folder), "no images in this folder"),
         (2, ("score", image, "--model", tmp_path / "nowhere"), "no such model folder"),
         (1, ("score", image, "--model", tmp_path / "empty"), "config.json is missing"),
-        (2, ("compare", image, tmp_path / "nowhere.jpg", "--model", model_folder), "no such file or folder"),
+        (2, ("compare", image, tmp_path / "nowhere.jpg", "--model", model_folder), "no such image file"),
         (2, ("anchor", image_files, ratings_file, "--model", model_folder, "--out", image_files), "other files in it"),
         (2, (*train, "--set", "x=["), "not readable"),
         (2, (*train, "--data", "own", "--root", image_files), "--table"),

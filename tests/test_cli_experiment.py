@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from measured import five_folds, measured, metrics
+from measured import elsewhere, five_folds, measured
 from uol.experiments.result import write_result
 
 KEYS = {"method", "recipe", "folds", "seeds", "pc", "mae", "rmse", "spearman", "trained_on", "ensemble", "paper"}
@@ -33,8 +33,9 @@ def test_every_command_explains_itself_with_an_example(uol, command):
 
 
 def test_from_a_run_to_the_document(uol, place):
-    write_result(place / "runs" / "more" / "result.json", measured(seed=1, transfer={"mebeauty": metrics(0.6)}))
+    write_result(place / "runs" / "more" / "result.json", measured(seed=1, transfer={"mebeauty": elsewhere(0.6)}))
     (place / "runs" / "paper" / "fold-6").mkdir()
+    (place / "runs" / "paper" / "fold-6" / "recipe.yaml").write_text("epochs: 3")
     code, out, err = uol("experiment", "add", "runs/paper")
     assert (code, out) == (0, "")
     assert err.count("added: ") == 5
@@ -96,7 +97,7 @@ def test_mistakes_are_one_line(uol, place):
         assert "nowhere: no such folder of results" in one_line(err)
     code, _, err = uol("experiment", "add", "runs")
     assert code == 2
-    assert "no result.json" in one_line(err)
+    assert "not a run folder" in one_line(err)
     code, _, err = uol("experiment", "docs")
     assert code == 2
     assert "docs/results.md" in one_line(err)

@@ -43,10 +43,10 @@ def test_blocks_with_nothing_to_show():
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("<!-- table: a -->\n", "<!-- table: a --> has no line"),
-        ("<!-- table: a -->\n<!-- table: b -->\n<!-- end -->\n", "<!-- table: a --> has no line"),
+        ("<!-- table: scut-fbp5500 -->\n", "<!-- table: scut-fbp5500 --> has no line"),
+        ("<!-- table: scut-fbp5500 -->\n<!-- table: b -->\n<!-- end -->\n", "<!-- table: scut-fbp5500 --> has no line"),
         ("<!-- end -->\n", "without a block"),
-        ("<!-- table: a best -->\n<!-- end -->\n", "no table called 'best'"),
+        ("<!-- table: scut-fbp5500 best -->\n<!-- end -->\n", "no table called 'best'"),
     ],
 )
 def test_broken_markers(tmp_path, text, match):
@@ -58,7 +58,14 @@ def test_broken_markers(tmp_path, text, match):
 
 def test_from_files(tmp_path):
     write_result(tmp_path / "results" / "scut-fbp5500" / "one.json", measured())
+    (tmp_path / "results" / "other").mkdir()
     (tmp_path / "results.md").write_text(TEXT)
     assert "| uol | paper | 1 | 1 | 0.9000 |" in rendered(tmp_path / "results.md", tmp_path / "results")
     with pytest.raises(CallError, match="absent.md: not there"):
         rendered(tmp_path / "absent.md", tmp_path)
+    (tmp_path / "prose.md").write_text("# Nothing but prose\n")
+    with pytest.raises(CallError, match="nothing to make"):
+        rendered(tmp_path / "prose.md", tmp_path)
+    (tmp_path / "typo.md").write_text("<!-- table: scut-fbp550 -->\n<!-- end -->\n")
+    with pytest.raises(UolError, match="scut-fbp550 -->: no table of that name"):
+        rendered(tmp_path / "typo.md", tmp_path)

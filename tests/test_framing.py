@@ -65,5 +65,5 @@ def test_an_image_without_a_face_is_named(pictures, monkeypatch, tmp_path):
 
     monkeypatch.setattr("uol.face_cache.find_face", none)
     monkeypatch.setattr(image_cache, "FaceCache", lambda: __import__("uol.face_cache").face_cache.FaceCache(tmp_path))
-    with pytest.raises(UolError, match=r"3 of 3 images cannot be read; the first: .*0.png: no face found"):
+    with pytest.raises(UolError, match=r"3 of 3 images .* show no face; the first: .*0.png: no face found"):
         cached_images(pictures, 24, tmp_path / "cache", framing="face")

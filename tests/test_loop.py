@@ -90,10 +90,19 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_checkpoint(draw
     assert read_progress(checkpoint).epoch == 1
 
 
+def test_weights_that_are_no_numbers_are_not_kept(drawn, tmp_path):
+    """The last step of an epoch may be too large: the loss before it was fine."""
+    recipe = quick_recipe(epochs=1, final_learning_rate=1e38, learning_rate=1e-3)
+    method, data = fresh(drawn, recipe)
+    with pytest.raises(UolError, match="in epoch 1: lower the learning_rate"):
+        train(method, data, recipe, tmp_path / "c", accelerator="cpu")
+    assert not (tmp_path / "c").exists()
+
+
 def test_a_damaged_checkpoint_is_named(drawn, tmp_path):
     checkpoint = tmp_path / "checkpoint.safetensors"
     checkpoint.write_bytes(b"damaged")
-    with pytest.raises(UolError, match="damaged checkpoint; delete it"):
+    with pytest.raises(UolError, match="damaged checkpoint; delete the run folder"):
         trained_weights(drawn, quick_recipe(), checkpoint=checkpoint)
 
 

@@ -85,3 +85,12 @@ def test_frozen_convolutions_keep_their_weights(drawn):
     assert [p.requires_grad for p in after].count(False) >= 2
     with pytest.raises(CallError, match="convolutions; 99 of them cannot be frozen"):
         Uol(quick_recipe(frozen=99), drawn.scale)
+
+
+def test_regression_pools_and_mirrors_as_the_recipe_says(drawn):
+    recipe = quick_recipe(method="regression", model=POSITIONS, scoring={"mirror": True})
+    packed = PackedImages.pack(drawn, recipe.model)
+    method = run(packed, recipe, accelerator="cpu")
+    assert method.head.in_features == 2 * method.model.backbone.width
+    pixels = packed.centre
+    assert np.allclose(method.predict(pixels).value, method.predict(pixels.flip(-1)).value, atol=1e-5)

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from uol import provenance
+from uol.errors import CallError
 
 
 def git(folder, *arguments):
@@ -30,7 +31,7 @@ def checkout(tmp_path, monkeypatch):
 def test_the_commit_and_whether_files_changed_since(checkout):
     git(checkout, "add", "-A")
     git(checkout, "commit", "-qm", "first")
-    assert provenance.commit() == (git(checkout, "rev-parse", "HEAD"), False)
+    assert provenance.commit() == (git(checkout, "rev-parse", "HEAD"), False, False)
     (checkout / "new.txt").write_text("not tracked")
     assert not provenance.commit().modified
     (checkout / "uol" / "provenance.py").write_text("changed\n")
@@ -41,15 +42,18 @@ def test_code_that_is_not_tracked_has_no_commit(checkout):
     (checkout / "other.txt").write_text("somebody's own repository, with the package installed inside")
     git(checkout, "add", "other.txt")
     git(checkout, "commit", "-qm", "first")
-    assert provenance.commit() == (None, False)
+    assert provenance.commit() == (None, False, False)
 
 
 def test_outside_a_checkout_the_commit_is_unknown_or_named(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
     monkeypatch.delenv("UOL_COMMIT", raising=False)
-    assert provenance.commit() == (None, False)
+    assert provenance.commit() == (None, False, False)
     monkeypatch.setenv("UOL_COMMIT", "ab" * 20)
-    assert provenance.commit() == ("ab" * 20, False)
+    assert provenance.commit() == ("ab" * 20, False, True)
+    monkeypatch.setenv("UOL_COMMIT", "main")
+    with pytest.raises(CallError, match="40 hexadecimal digits"):
+        provenance.commit()
 
 
 def test_command_and_hardware(monkeypatch):

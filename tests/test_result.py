@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from measured import five_folds, measured, metrics, values
+from measured import elsewhere, five_folds, measured, values
 from uol import metrics as compute
 from uol.errors import UolError
 from uol.experiments.result import least_rmse, read_result, read_results, write_result
@@ -26,11 +26,11 @@ def refused(path, found, match):
 
 
 def test_written_and_read(tmp_path):
-    result = measured(transfer={"mebeauty": metrics(0.5, coverage=None)})
+    result = measured(transfer={"mebeauty": elsewhere(0.5, coverage=None)})
     write_result(tmp_path / "result.json", result)
     assert read_result(tmp_path / "result.json") == result
     assert json.loads((tmp_path / "result.json").read_text()) == values(
-        transfer={"mebeauty": metrics(0.5, coverage=None)}
+        transfer={"mebeauty": elsewhere(0.5, coverage=None)}
     )
 
 
@@ -112,12 +112,12 @@ def test_a_folder_of_results(tmp_path):
         ({"split": "fold-2", "provenance": {"modified": True}}, "uncommitted changes"),
         ({"split": "fold-2", "settings": {"epochs": 50}}, "epochs is 50, but 100 in 0.json"),
         ({"split": "fold-2", "settings": {"init": None}}, "init is None, but 'vgg16.safetensors'"),
-        ({"split": "fold-2", "transfer": {"mebeauty": metrics(images=7)}}, "images is 7, but 1100"),
+        ({"split": "fold-2", "transfer": {"mebeauty": elsewhere(images=7)}}, "images is 7, but 1100"),
         ({"experiment": "mebeauty"}, "a result of mebeauty, in the folder of scut-fbp5500"),
     ],
 )
 def test_results_that_do_not_go_together(tmp_path, second, match):
-    first = measured(transfer={"mebeauty": metrics()})
+    first = measured(transfer={"mebeauty": elsewhere()})
     folder = stored(tmp_path / "scut-fbp5500", [first, measured(**second)])
     with pytest.raises(UolError, match=match) as caught:
         read_results(folder)

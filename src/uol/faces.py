@@ -98,6 +98,16 @@ def find_face(image: ImageLike, size: int = 256, border: Border = BORDER) -> Ali
     return aligned
 
 
+def find_faces(image: ImageLike, size: int = 256, border: Border = BORDER) -> list[AlignedFace]:
+    """Decode an image and align every face that is surely one, the largest first; `FaceError` where there is none."""
+    photo = read_image(image)
+    faces = detect_faces(photo)
+    if not faces:
+        raise FaceError(no_face(image))
+    sure = [face for face in faces if face.confidence >= SURE] or [choose_main(faces, photo.size)]
+    return [align_face(photo, face, size, border) for face in sorted(sure, key=lambda face: -face.size)]
+
+
 def no_face(image: ImageLike) -> str:
     """The one line that says that an image, named where it is a file, shows no face."""
     name = f"{os.fspath(image)}: " if isinstance(image, str | os.PathLike) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from uol.face_cache import FaceCache
-from uol.faces import find_face
+from uol.faces import FaceError, find_face
 from uol.images import ImageLike, Images, fit_square, read_image
 
 Framing: TypeAlias = Literal["whole", "face"]
@@ -30,5 +31,9 @@ def pack_images(
     size = resize if crop is None else crop
     packed = np.empty((len(images), 3, size, size), np.uint8)
     for row, image in enumerate(images):
-        packed[row] = fit_square(framed(image, framing), resize, crop).transpose(2, 0, 1)
+        try:
+            packed[row] = fit_square(framed(image, framing), resize, crop).transpose(2, 0, 1)
+        except FaceError as error:
+            named = isinstance(image, str | os.PathLike)
+            raise FaceError(f"{'' if named else f'image {row}: '}{error}") from error
     return packed

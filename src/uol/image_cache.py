@@ -112,7 +112,9 @@ def _decode(paths: Sequence[PathLike], resize: int, progress: Progress | None, f
                 if progress is not None:
                     progress(number, len(paths))
     if failed:
-        raise UolError(f"{len(failed)} of {len(paths)} images cannot be read; the first: {failed[0]}")
+        what = "cannot be read" if framing == "whole" else "cannot be read or show no face"
+        hint = "" if framing == "whole" else " (--set model.framing=whole takes images as they are)"
+        raise UolError(f"{len(failed)} of {len(paths)} images {what}; the first: {failed[0]}{hint}")
 
 
 def _write(place: Path, shape: tuple[int, ...], rows: Iterator[Pixels]) -> None:

@@ -91,8 +91,8 @@ class PositionPooling(nn.Module):
         return torch.einsum("nchw,kchw->nkc", maps, self.weight).flatten(1)
 
 
-class OrderModel(nn.Module):
-    """Backbone, Gaussian head and comparator."""
+class FeatureModel(nn.Module):
+    """Backbone and pooling: images to features (N, width)."""
 
     def __init__(self, config: ModelConfig, pretrained: bool = False) -> None:
         super().__init__()
@@ -103,6 +103,19 @@ class OrderModel(nn.Module):
         if config.pooling == "positions":
             self.pool = PositionPooling(config.poolings, self.backbone.map_shape(config.crop))
             self.width *= config.poolings
+
+    def features(self, images: Tensor) -> Tensor:
+        """Images (N, 3, H, W), uint8 or 0–1, to pooled features."""
+        if self.pool is None:
+            return self.backbone(images)  # type: ignore[no-any-return]
+        return self.pool(self.backbone.feature_maps(images))  # type: ignore[no-any-return]
+
+
+class OrderModel(FeatureModel):
+    """Backbone, Gaussian head and comparator."""
+
+    def __init__(self, config: ModelConfig, pretrained: bool = False) -> None:
+        super().__init__(config, pretrained)
         self.mean = nn.Linear(self.width, config.dimensions)
         self.log_variance = nn.Linear(self.width, config.dimensions) if config.uncertain else None
         self.comparator = Comparator(config.dimensions, config.hidden)
@@ -113,12 +126,6 @@ class OrderModel(nn.Module):
     def forward(self, images: Tensor) -> Gaussians:
         """Images (N, 3, H, W), uint8 or 0–1, to N Gaussians; points have log-variance −∞."""
         return self.gaussians(self.features(images))
-
-    def features(self, images: Tensor) -> Tensor:
-        """Images to pooled features (N, width)."""
-        if self.pool is None:
-            return self.backbone(images)  # type: ignore[no-any-return]
-        return self.pool(self.backbone.feature_maps(images))  # type: ignore[no-any-return]
 
     def gaussians(self, features: Tensor) -> Gaussians:
         """Features to Gaussians."""

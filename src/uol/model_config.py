@@ -7,20 +7,20 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from uol.bradley_terry import BradleyTerry
 from uol.calibration import Calibration
 from uol.checked import first_problem
 from uol.errors import CallError, UolError
-from uol.scale import Scale
+from uol.scale import BradleyTerry, Scale
 
 CONFIG = "config.json"
+SCORE_GRAPH, COMPARE_GRAPH = "model.onnx", "compare.onnx"
 FORMAT = 1
 
 
 class ModelConfig(BaseModel):
     """What a model is made of; stored in `config.json` of a model folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     backbone: str = Field("vgg16", description="a timm model")
     resize: int = Field(256, gt=0, description="images are resized to this square first")
@@ -50,7 +50,7 @@ class ModelConfig(BaseModel):
 class ScoringConfig(BaseModel):
     """How comparisons are made and read; stored in `config.json` of a model folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
     both_directions: bool = Field(True, description="average each comparison with the one the other way round")
@@ -61,7 +61,7 @@ class ScoringConfig(BaseModel):
 class PanelConfig(BaseModel):
     """Whose scale the scores are on; stored in `config.json` of a model folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str
     low: float

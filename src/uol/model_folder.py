@@ -15,8 +15,9 @@ from uol.errors import CallError, UolError
 from uol.files import replacing_folder, write_json, write_text
 from uol.gaussians import Gaussians
 from uol.model import OrderModel
-from uol.model_config import CONFIG, FORMAT, FolderConfig, read_config
+from uol.model_config import COMPARE_GRAPH, CONFIG, FORMAT, SCORE_GRAPH, FolderConfig, read_config
 from uol.references import ReferenceSet
+from uol.released import find_model
 from uol.scorer import Scorer
 from uol.tensors import write_tensors
 
@@ -26,7 +27,8 @@ MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Refuse to put a model where other files would be lost: only an older model folder is ever replaced."""
     target = Path(folder)
-    if target.is_dir() and {entry.name for entry in target.iterdir()} - {CONFIG, MODEL, REFERENCES, CARD}:
+    known = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH}
+    if target.is_dir() and {entry.name for entry in target.iterdir()} - known:
         raise CallError(f"{target}: a folder with other files in it; choose another for the model")
 
 
@@ -56,7 +58,7 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
 
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     """Read a model folder; what is missing or damaged in it is named."""
-    folder = Path(name)
+    folder = find_model(name)
     config = read_config(folder)
     for file in (MODEL, REFERENCES):
         if not (folder / file).is_file():

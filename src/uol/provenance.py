@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -13,12 +14,18 @@ from typing import NamedTuple
 
 import torch
 
+from uol.errors import CallError
+
 
 class Commit(NamedTuple):
-    """The commit of this code, None where it is not in a git checkout, and whether files were changed since."""
+    """The commit of this code, None where it is not in a git checkout, and whether files were changed since.
+
+    `told` where UOL_COMMIT names it, whose word is taken.
+    """
 
     id: str | None
     modified: bool
+    told: bool = False
 
 
 def command() -> str:
@@ -37,7 +44,9 @@ def commit() -> Commit:
     Where code is copied to a machine without its repository, the environment variable UOL_COMMIT names its commit.
     """
     if named := os.environ.get("UOL_COMMIT"):
-        return Commit(named, False)
+        if not re.fullmatch(r"[0-9a-f]{40}", named):
+            raise CallError(f"UOL_COMMIT={named}: not a commit, which has 40 hexadecimal digits")
+        return Commit(named, False, told=True)
     folder = Path(__file__).resolve().parent
     identity = _git(folder, "rev-parse", "HEAD")
     if identity is None or _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:

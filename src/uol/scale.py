@@ -1,7 +1,8 @@
-"""The scale on which a panel rates."""
+"""The scale on which a panel rates, and how differences on it become logits."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,19 @@ class Scale(NamedTuple):
         """A quarter of the range: 1 on the scale of 1 to 5, on which thresholds and bin widths are stated."""
         return (self.high - self.low) / 4
 
+    @property
+    def decimals(self) -> int:
+        """How many decimals show a hundredth of the unit: 2 on the scale of 1 to 5."""
+        return max(2 - math.floor(math.log10(self.unit)), 0)
+
     def rescale(self, values: npt.ArrayLike, to: Scale) -> Floats:
         """Map values linearly from this scale to another, as the paper does before comparing data sets."""
         factor = (to.high - to.low) / (self.high - self.low)
         return to.low + (np.asarray(values, np.float64) - self.low) * factor
+
+
+class BradleyTerry(NamedTuple):
+    """k scales score differences to logits; δ widens "similar"."""
+
+    k: float
+    delta: float

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from uol import bradley_terry
+from uol.asking import AskedWithImages, as_sequence
 from uol.bradley_terry import BradleyTerry
 from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.errors import CallError, UolError
-from uol.framing import pack_images
 from uol.gaussians import Gaussians, dispersion_degree
 from uol.images import ImageLike, Images
 from uol.model import OrderModel
@@ -22,13 +22,13 @@ from uol.model_config import ModelConfig, PanelConfig, ScoringConfig
 from uol.order import Order
 from uol.rated_images import RatedImages
 from uol.references import ReferenceSet, choose_references
-from uol.scores import Comparison, Ranked, Score, rank_with_ties
+from uol.scores import Comparison, Score
 
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30
 
 
-class Scorer:
+class Scorer(AskedWithImages):
     """A model with its references, asked for scores, comparisons and rankings.
 
     The references are embedded once, and their half of the comparator is computed at load.
@@ -53,36 +53,23 @@ class Scorer:
 
     # ---------------------------------------------------------------- asking
 
-    def score(self, images: Images | ImageLike, batch_size: int = 32) -> list[Score]:
-        """Score images given as paths, PIL images or uint8 arrays."""
-        gaussians = self.embed(images, batch_size)
-        return self.score_embedded(gaussians)
+    def score_pixels(self, pixels: npt.NDArray[np.uint8] | Tensor) -> list[Score]:
+        """Scores of images already framed: uint8 (N, 3, crop, crop), an array or a tensor."""
+        return self.score_embedded(self.embed_pixels(torch.as_tensor(pixels)))
 
-    def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
-        """The probabilities that the panel would put the first image below, level with, or above the second."""
-        gaussians = self.embed([first, second])
+    def compare_pixels(
+        self, first: npt.NDArray[np.uint8] | Tensor, second: npt.NDArray[np.uint8] | Tensor
+    ) -> Comparison:
+        """How one framed image (3, crop, crop) stands to another."""
+        gaussians = self.embed_pixels(torch.stack([torch.as_tensor(first), torch.as_tensor(second)]))
         less, similar, greater = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0].tolist()
         return Comparison(less, similar, greater)
 
-    def rank(self, images: Images, batch_size: int = 32) -> list[Ranked]:
-        """Images from best to worst; a rank is shared while intervals overlap that of the rank's best."""
-        images = _as_sequence(images)
-        scores = self.score(images, batch_size)
-        order = sorted(range(len(scores)), key=lambda i: -scores[i].value)
-        ranks = rank_with_ties([scores[i] for i in order])
-        return [
-            Ranked(rank, i, images[i], scores[i], tied=ranks.count(rank) > 1)
-            for rank, i in zip(ranks, order, strict=True)
-        ]
-
     def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
         """The Gaussians of images, framed as the model wants them."""
-        images = _as_sequence(images)
-        config = self.model.config
-        parts = []
-        for start in range(0, len(images), batch_size):
-            pixels = pack_images(images[start : start + batch_size], config.resize, config.crop, config.framing)
-            parts.append(self.embed_pixels(torch.from_numpy(pixels)))
+        images = as_sequence(images)
+        batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
+        parts = [self.embed_pixels(torch.from_numpy(self.framed(batch))) for batch in batches]
         return Gaussians(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
@@ -95,7 +82,7 @@ class Scorer:
         left, right = (self._left, self._right) if references is None else self._halves(references)
         points = self._points(gaussians, side="image")
         logits = self.model.comparator.against(points, left, right, self.scoring.both_directions)
-        return logits.double().softmax(-1).cpu().numpy()
+        return logits.cpu().double().softmax(-1).numpy()
 
     def leave_one_out(self) -> list[Score]:
         """Scores of the references, each compared with all others: how good the scale is."""
@@ -243,12 +230,3 @@ def read_outcomes(
     """Outcomes as Bradley-Terry is given them: the probabilities, or the likeliest `Order` of each comparison."""
     assert probabilities.shape[-1] == len(Order)
     return probabilities if kind == "probabilities" else probabilities.argmax(-1)
-
-
-def _as_sequence(images: Images | ImageLike) -> Images:
-    single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
-    if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
-        return [images]  # type: ignore[list-item]
-    if len(images) == 0:  # type: ignore[arg-type]
-        raise CallError("no images were given")
-    return images  # type: ignore[return-value]

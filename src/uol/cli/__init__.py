@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import uol
-from uol.cli import data, demo, experiment, report, score, train
+from uol.cli import data, demo, experiment, export, report, score, train
 from uol.errors import UolError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("score")(score.score)
 app.command("compare")(score.compare)
 app.command("rank")(score.rank)
 app.command("anchor")(score.anchor)
+app.command("export")(export.export)
 app.add_typer(experiment.app, name="experiment")
 
 _state = {"debug": False}

@@ -113,30 +113,34 @@ def add(
     Example: uol experiment add runs/paper
     """
     from uol.experiments.adding import add as add_run
-    from uol.experiments.adding import unfinished_in
+    from uol.experiments.adding import finished_in
 
     _check(results)
     for path, what in add_run(run, results, replace):
         say(f"{what}: {path}")
-    for fold in unfinished_in(run):
+    for fold in finished_in(run)[1]:
         say(f"{fold}: no result yet")
 
 
 @app.command()
 def docs(
     results: ResultsOption = Path("results"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="The document.")] = Path("docs/results.md"),
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("--out", "-o", help="A document; docs/results.md and README.md if none is named."),
+    ] = None,
 ) -> None:
-    """Make the tables of a document again from the results; its prose stays.
+    """Make the tables of documents again from the results; their prose stays.
 
-    Example: uol experiment docs --out docs/results.md
+    Example: uol experiment docs
     """
     from uol.experiments.document import rendered
     from uol.files import write_text
 
     _check(results)
-    write_text(out, rendered(out, results))
-    say(f"tables: {out}")
+    for document in out or [Path("docs/results.md"), Path("README.md")]:
+        write_text(document, rendered(document, results))
+        say(f"tables: {document}")
 
 
 def _check(results: Path) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,57 +14,100 @@ import typer
 
 from uol.cli.data import ReadOption, ScaleOption, load
 from uol.cli.output import print_json, print_table, progress_bar, say
-from uol.errors import CallError, ImageError
+from uol.errors import CallError
 
 if TYPE_CHECKING:
+    from uol.onnx_scorer import OnnxScorer
     from uol.scorer import Scorer
-    from uol.scores import Score
 
-ModelOption = Annotated[Path, typer.Option("--model", "-m", help="A model folder.")]
+
+class Runtime(StrEnum):
+    """What computes."""
+
+    AUTO = "auto"
+    TORCH = "torch"
+    ONNX = "onnx"
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+ImagesArgument = Annotated[
+    list[str], typer.Argument(help="Files, folders or patterns such as 'a/*.jpg'; - for a list on stdin.")
+]
+ModelOption = Annotated[str, typer.Option("--model", "-m", help="A model that ships, or a model folder.")]
+RuntimeOption = Annotated[Runtime, typer.Option("--runtime", help="torch, onnx, or whichever answers sooner.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Write rows to a .csv, .json, .jsonl or .parquet file; a stopped job goes on."),
+]
+FacesOption = Annotated[bool, typer.Option("--all-faces", help="A row for every face, not the largest alone.")]
 
-SCORE_COLUMNS = {
-    "image": "image", "value": "score", "low": "low", "high": "high", "dispersion": "dispersion", "error": "error",
+COLUMNS = ("image", "face", "value", "low", "high", "dispersion", "error")
+HEADINGS = {
+    "image": "image", "place": "face", "value": "score", "low": "low", "high": "high", "dispersion": "dispersion",
+    "error": "error",
 }  # fmt: skip
+DEFAULT_MODEL = "uol-fast-scut5500"
 
 
 def score(
-    images: Annotated[list[Path], typer.Argument(help="Image files or folders of images.")],
-    model: ModelOption,
+    images: ImagesArgument,
+    model: ModelOption = DEFAULT_MODEL,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    out: OutOption = None,
+    all_faces: FacesOption = False,
+    explain: Annotated[
+        Path | None, typer.Option("--explain", help="Draw how a score came about: a .png file, or a folder for many.")
+    ] = None,
+    runtime: RuntimeOption = Runtime.AUTO,
 ) -> None:
     """Score images on the panel's scale, each with an interval and a dispersion.
 
-    Example: uol score photo.jpg holiday/ --model uol-demo/model --json
+    Models of faces find and align the largest face of a photograph themselves. An image that cannot be scored has its
+    reason in its row; the others are scored, and the exit status is 1.
+
+    Example: uol score photo.jpg holiday/ --json
     """
-    from uol.scorer import Scorer
+    from uol.released import open_model
 
     paths = expand(images)
-    scorer = Scorer.from_pretrained(model)
-    rows = score_rows(scorer, paths)
-    if as_json:
-        print_json(rows)
+    scorer = open_model(model, "torch" if explain is not None else runtime.value)
+    rows = _score(scorer, model, paths, out, all_faces)
+    if explain is not None:
+        _explain(scorer, rows, explain)
+    if out is None or as_json or as_csv:
+        _print(rows, _format(as_json, as_csv), HEADINGS)
     else:
-        print_table(rows, {key: title for key, title in SCORE_COLUMNS.items() if key != "error" or _failed(rows)})
-    if _failed(rows):
-        say(f"uol: {_failed(rows)} of {len(rows)} images could not be scored")
-        raise typer.Exit(1)
+        say(f"{len(rows)} rows: {out}")
+    _finish(rows)
 
 
 def compare(
     first: Annotated[Path, typer.Argument(help="An image.")],
     second: Annotated[Path, typer.Argument(help="Another image.")],
-    model: ModelOption,
+    model: ModelOption = DEFAULT_MODEL,
     as_json: JsonOption = False,
+    runtime: RuntimeOption = Runtime.AUTO,
 ) -> None:
     """Say how likely the panel would put the first image below, level with, or above the second.
 
-    Example: uol compare a.jpg b.jpg --model uol-demo/model
+    Example: uol compare a.jpg b.jpg
     """
-    from uol.scorer import Scorer
+    from uol.released import open_model
 
-    first, second = expand([first])[0], expand([second])[0]
-    comparison = Scorer.from_pretrained(model).compare(first, second)._asdict()
+    for path in (first, second):
+        if not path.is_file():
+            raise CallError(f"{path}: no such image file")
+    comparison = open_model(model, runtime.value).compare(first, second)._asdict()
     if as_json:
         print_json({"first": str(first), "second": str(second), **comparison})
     else:
@@ -67,39 +115,43 @@ def compare(
 
 
 def rank(
-    images: Annotated[list[Path], typer.Argument(help="Image files or folders of images.")],
-    model: ModelOption,
+    images: ImagesArgument,
+    model: ModelOption = DEFAULT_MODEL,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    out: OutOption = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the images in their order.")] = None,
+    all_faces: FacesOption = False,
+    runtime: RuntimeOption = Runtime.AUTO,
 ) -> None:
     """Rank images from best to worst; those whose intervals overlap that of the best of their rank share it.
 
-    Example: uol rank photos/ --model uol-demo/model
+    Example: uol rank photos/ --html ranking.html
     """
-    from uol.scorer import Scorer
-    from uol.scores import Score, rank_with_ties
+    from uol.released import open_model
+    from uol.row_file import write_rows
 
-    scored = score_rows(Scorer.from_pretrained(model), expand(images))
-    good = sorted((row for row in scored if row["error"] is None), key=lambda row: -row["value"])
-    ranks = rank_with_ties([Score(row["value"], row["low"], row["high"], row["dispersion"], 0.0) for row in good])
-    rows: list[dict[str, Any]] = [
-        {"rank": place, "tied": ranks.count(place) > 1, **row} for place, row in zip(ranks, good, strict=True)
-    ]
-    rows += [{"rank": None, "tied": False, **row} for row in scored if row["error"] is not None]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(
-            [{**row, "tied": "=" if row["tied"] else ""} for row in rows], {"rank": "rank", "tied": "", **SCORE_COLUMNS}
-        )
-    if _failed(rows):
-        raise typer.Exit(1)
+    scorer = open_model(model, runtime.value)
+    rows = _ranked(_score(scorer, model, expand(images), None, all_faces))
+    columns = ("rank", "tied", *COLUMNS)
+    if out is not None:
+        write_rows(out, rows, columns)
+        say(f"{len(rows)} rows: {out}")
+    if html is not None:
+        from uol.reports.contact_sheet import write_contact_sheet
+
+        write_contact_sheet(html, rows, scorer.panel)
+        say(f"page: {html}")
+    if (out is None and html is None) or as_json or as_csv:
+        _print(rows, _format(as_json, as_csv), {"rank": "rank", "tie": "", **HEADINGS}, columns)
+    _finish(rows)
 
 
 def anchor(
     folder: Annotated[Path, typer.Argument(help="A folder of images that another panel rated.")],
     table: Annotated[Path, typer.Argument(help="The ratings: CSV, Parquet or XLSX; wide, long or means.")],
-    model: ModelOption,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
+    model: ModelOption = DEFAULT_MODEL,
     votes: Annotated[bool, typer.Option("--votes", help="The table has votes on pairs instead of ratings.")] = False,
     scale: ScaleOption = None,
     read: ReadOption = None,
@@ -107,15 +159,16 @@ def anchor(
 ) -> None:
     """Put a model on another panel's scale: its rated images become the references; nothing is trained.
 
-    Example: uol anchor photos/ ratings.csv --model uol-demo/model --out our-model
+    Example: uol anchor photos/ ratings.csv --out our-model
     """
     from uol.evaluation import evaluate
     from uol.methods.base import Predictions
     from uol.model_folder import check_target
+    from uol.released import find_model
     from uol.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
 
     check_target(out)
-    scorer = Scorer.from_pretrained(model)
+    scorer = Scorer.from_pretrained(find_model(model))
     rated = load("votes" if votes else "own", folder, table, scale, read)
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (better from {FEW_ANCHORS} on)")
@@ -132,46 +185,108 @@ def anchor(
         say("PC, MAE and RMSE are leave-one-out: each image scored against the others; coverage is of the same images.")
 
 
-def expand(paths: list[Path]) -> list[Path]:
-    """Files as they are, folders as the images in them; a path that does not exist is a wrong call."""
+def expand(images: Iterable[str]) -> list[Path]:
+    """Files as they are, folders as the images in them, patterns as what they match, - as the lines of stdin."""
+    found: list[Path] = []
+    for name in images:
+        found += _expanded(line.rstrip("\r\n") for line in sys.stdin) if name == "-" else _expanded([name])
+    if not found:
+        raise CallError("no images were given")
+    return list(dict.fromkeys(found))
+
+
+def _expanded(names: Iterable[str]) -> Iterator[Path]:
+    import glob
+
     from uol.images import find_images
 
-    found: list[Path] = []
-    for path in paths:
+    for name in names:
+        path = Path(name)
         if path.is_dir():
-            found += find_images(path)
+            yield from find_images(path)
         elif path.exists():
-            found.append(path)
-        else:
-            raise CallError(f"{path}: no such file or folder")
-    return found
+            yield path
+        elif matches := sorted(glob.glob(name, recursive=True)):
+            yield from (Path(match) for match in matches if Path(match).is_file())
+        elif name:
+            raise CallError(f"{name}: no such file or folder")
 
 
-def score_rows(scorer: Scorer, paths: list[Path], batch_size: int = 32) -> list[dict[str, Any]]:
-    """One row per image; one that cannot be read has its error in the row, and the others go on."""
-    from uol.images import read_image
+def _score(
+    scorer: Scorer | OnnxScorer, model: str, paths: list[Path], out: Path | None, all_faces: bool
+) -> list[dict[str, Any]]:
+    """The rows of all files; with a file to write to, finished rows are kept and an earlier run is taken up."""
+    from uol.bulk import score_files
+    from uol.released import find_model, fingerprint
+    from uol.row_file import RowFile
 
+    job = {"model": fingerprint(find_model(model)), "all_faces": all_faces}
     rows: list[dict[str, Any]] = []
-    with progress_bar("scoring", len(paths)) as update:
-        for start in range(0, len(paths), batch_size):
-            batch = paths[start : start + batch_size]
-            decoded, errors = [], {}
-            for path in batch:
-                try:
-                    decoded.append(read_image(path))
-                except ImageError as error:
-                    errors[path] = str(error)
-            scores = iter(scorer.score(decoded) if decoded else [])
-            rows += [
-                _row(path, None, errors[path]) if path in errors else _row(path, next(scores), None) for path in batch
-            ]
-            update(len(rows), "")
+    with RowFile(out, job, COLUMNS) if out is not None else nullcontext() as kept:
+        todo = paths if kept is None else kept.missing(paths)
+        if len(todo) < len(paths):
+            say(f"{len(paths) - len(todo)} of {len(paths)} images were scored before")
+        with progress_bar("scoring", len(todo)) as update:
+            for index, found in score_files(scorer, todo, all_faces):
+                if kept is not None:
+                    kept.add(todo[index], found)
+                else:
+                    rows += found
+                update(index + 1)
+        if kept is not None:
+            kept.order(paths)
+            rows = kept.rows
     return rows
 
 
-def _row(path: Path, score: Score | None, error: str | None) -> dict[str, Any]:
-    values = {key: None if score is None else getattr(score, key) for key in ("value", "low", "high", "dispersion")}
-    return {"image": str(path), "face": None, **values, "error": error}
+def _ranked(scored: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from uol.scores import Score, rank_with_ties
+
+    good = sorted((row for row in scored if row["error"] is None), key=lambda row: -row["value"])
+    ranks = rank_with_ties([Score(row["value"], row["low"], row["high"], 0.0, 0.0) for row in good])
+    shared = {place for place, times in Counter(ranks).items() if times > 1}
+    rows: list[dict[str, Any]] = [
+        {"rank": place, "tied": place in shared, **row} for place, row in zip(ranks, good, strict=True)
+    ]
+    return rows + [{"rank": None, "tied": False, **row} for row in scored if row["error"] is not None]
+
+
+def _explain(scorer: Any, rows: list[dict[str, Any]], target: Path) -> None:
+    from uol.reports.explain import explain_rows
+
+    for path in explain_rows(scorer, [row for row in rows if row["error"] is None], target):
+        say(f"picture: {path}")
+
+
+def _format(as_json: bool, as_csv: bool) -> Format:
+    if as_json and as_csv:
+        raise CallError("--json and --csv: choose one")
+    return Format.JSON if as_json else Format.CSV if as_csv else Format.TABLE
+
+
+def _print(
+    rows: list[dict[str, Any]], form: Format, headings: dict[str, str], columns: tuple[str, ...] = COLUMNS
+) -> None:
+    from uol.row_file import as_csv, flat
+
+    if form is Format.JSON:
+        print_json(rows)
+    elif form is Format.CSV:
+        print(as_csv(rows, columns), end="")
+    else:
+        shown = [{**row, "place": flat(row["face"]), "tie": "=" if row.get("tied") else ""} for row in rows]
+        several = len({row["image"] for row in rows}) < len(rows)
+        kept = {"place"} if several else set()
+        kept |= {"error"} if _failed(rows) else set()
+        print_table(
+            shown, {key: title for key, title in headings.items() if key not in {"place", "error"} or key in kept}
+        )
+
+
+def _finish(rows: list[dict[str, Any]]) -> None:
+    if failed := _failed(rows):
+        say(f"uol: {failed} of {len(rows)} images could not be scored")
+        raise typer.Exit(1)
 
 
 def _failed(rows: list[dict[str, Any]]) -> int:

@@ -62,9 +62,11 @@ def train(
     from uol.experiments.trial import MODEL, Origin, trial
     from uol.training.batches import PackedImages
     from uol.training.recipe import load_recipe
+    from uol.training.run import check_before_reading
 
     asked = _changes(changes, init)
     settings = load_recipe(recipe, asked)
+    check_before_reading(settings)
     rated = load(data, root, table, scale, read)
     chosen = _splits(rated, split)
     with progress_bar("reading images", len(rated)) as update:
@@ -99,8 +101,9 @@ def evaluate(
 ) -> None:
     """Compare a model's scores with a panel's; another scale is mapped linearly to the model's, as the paper does.
 
-    Without --split, a data set with several splits is taken whole: its images should not have trained the model. What
-    is found is kept in the run folder, under evaluations; a folder of folds is evaluated fold by fold.
+    On the data set it was trained on, a run is tested on the images its own split keeps apart. Another data set is
+    taken whole where it has several splits and none is named, and what is found is kept in the run folder, under
+    evaluations. A folder of folds is evaluated fold by fold.
 
     Example: uol evaluate runs/first --data synthetic
     """
@@ -112,10 +115,7 @@ def evaluate(
 
     runs = _runs(model)
     rated = load(data, root, table, scale, read)
-    whole = split is None and len(rated.splits) != 1
-    name, parts = (None, None) if whole else next(iter(_splits(rated, split).items()))
-    test = rated if parts is None else rated.subset(parts.test)
-    if not test.rated:
+    if not rated.rated:
         raise CallError(f"{data}: nobody rated these images, so there is nothing to compare with")
     rows = []
     packed: dict[object, PackedImages] = {}
@@ -123,23 +123,49 @@ def evaluate(
         scorer = Scorer.from_pretrained(run / MODEL if (run / MODEL).is_dir() else run)
         scorer.to("cuda" if torch.cuda.is_available() else "cpu")
         config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing.value})
+        name, own = _tested_on(run, rated, split)
         if config not in packed:
-            with progress_bar("reading images", len(test)) as update:
-                packed[config] = PackedImages.pack(test, config, lambda done, _: update(done))
-        figures, predictions = evaluate_on(scorer, packed[config])
-        if (run / MODEL).is_dir():
-            keep_evaluation(run, test.name, name, config.framing, figures, predictions)
-        rows.append({"model": run.name, "data": test.name, **figures})
+            with progress_bar("reading images", len(rated)) as update:
+                packed[config] = PackedImages.pack(rated, config, lambda done, _: update(done))
+        test = packed[config] if name is None else packed[config].subset(rated.splits[name].test)
+        figures, predictions = evaluate_on(scorer, test)
+        if (run / MODEL).is_dir() and not own:
+            keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
+        rows.append({"model": run.name, "data": rated.name, "split": name, **figures})
     _show(rows, as_json, single=runs == [model])
 
 
 def _runs(model: Path) -> list[Path]:
-    """The model or run folder itself, or the folds in it."""
-    folds = sorted(path.parent for path in model.glob("fold-*/recipe.yaml"))
-    for run in folds or [model]:
-        if (run / "recipe.yaml").is_file() and not (run / "model").is_dir():
+    """The model folder itself, or the runs of a run folder."""
+    from uol.run_folders import run_folders
+
+    if (model / "config.json").is_file():
+        return [model]
+    runs = run_folders(model)
+    for run in runs:
+        if not (run / "model").is_dir():
             raise CallError(f"{run}: a run without a model folder: it has not finished, or its method makes none")
-    return folds or [model]
+    return runs
+
+
+def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | None, bool]:
+    """The split whose images test a run, None for the whole set; and whether it is the run's own data set.
+
+    On its own data set a run is tested on the images that its own split keeps apart, and on no others.
+    """
+    from uol.experiments.result import read_result
+
+    if (run / "result.json").is_file():
+        result = read_result(run / "result.json")
+        if result.provenance.data.fingerprint == rated.fingerprint:
+            if split not in (None, "all") and result.split not in _splits(rated, split):
+                raise CallError(f"{run} was trained on images of that split; its own is {result.split}")
+            return result.split, True
+    if split == "all":
+        raise CallError(f"--split all: for networks that were trained on the folds of {rated.name}; name one split")
+    if split is None and len(rated.splits) != 1:
+        return None, False
+    return next(iter(_splits(rated, split))), False
 
 
 def _splits(rated: RatedImages, name: str | None) -> dict[str, Split]:
@@ -188,9 +214,10 @@ def _show(rows: list[dict[str, Any]], as_json: bool, single: bool) -> None:
         print_json(rows[0] if single and rows else rows)
         return
     if len(rows) > 1:
+        from uol.experiments.table import mean
+
         figures = [key for key in EVALUATION_COLUMNS if isinstance(rows[0].get(key), float)]
-        known = {key: [row[key] for row in rows if row[key] is not None] for key in figures}
-        means = {key: sum(values) / len(values) for key, values in known.items() if len(values) == len(rows)}
+        means = {key: mean(row[key] for row in rows) for key in figures}
         rows = [*rows, {"model" if "model" in rows[0] else "split": "mean", **means}]
     if rows:
         print_table(rows, {key: head for key, head in EVALUATION_COLUMNS.items() if any(key in row for row in rows)})

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from uol.checked import first_problem
 from uol.errors import CallError, UolError
 from uol.experiments.result import (
-    Metrics,
     Result,
+    Transfer,
     check_repeatable,
     check_together,
     read_result,
     write_result,
 )
+from uol.run_folders import run_folders
 
 
 class Added(NamedTuple):
@@ -28,21 +29,13 @@ class Added(NamedTuple):
     what: str
 
 
-def runs_in(folder: Path) -> list[Path]:
-    """The finished runs of a folder: itself, or its folds."""
-    if not folder.is_dir():
-        raise CallError(f"{folder}: no such run folder")
-    if (folder / "result.json").is_file():
-        return [folder]
-    folds = sorted((path.parent for path in folder.glob("fold-*/result.json")), key=lambda p: (len(p.name), p.name))
-    if not folds:
-        raise CallError(f"{folder}: no result.json in it or in its fold-* folders; finish the run with uol train")
-    return folds
-
-
-def unfinished_in(folder: Path) -> list[Path]:
-    """The folds of a folder that have no result yet."""
-    return sorted(path for path in folder.glob("fold-*") if path.is_dir() and not (path / "result.json").is_file())
+def finished_in(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The runs of a folder that have a result, and those that have none yet."""
+    runs = run_folders(folder)
+    done = [run for run in runs if (run / "result.json").is_file()]
+    if not done:
+        raise CallError(f"{folder}: no result.json in it or in its folds; finish the run with uol train")
+    return done, [run for run in runs if run not in done]
 
 
 def read_run(run: Path) -> Result:
@@ -57,7 +50,7 @@ def add(folder: Path, results: Path, replace: bool = False) -> list[Added]:
     """Check the results of a run, or of its folds, with those at hand, then write all of them or none."""
     plan: dict[Path, Result] = {}
     added: list[Added] = []
-    for run in runs_in(folder):
+    for run in finished_in(folder)[0]:
         result = read_run(run)
         check_repeatable(run / "result.json", result)
         path = results / result.experiment / result.file_name
@@ -92,11 +85,14 @@ def _check_with_others(plan: Mapping[Path, Result]) -> None:
         check_together(others | {path: result for path, result in plan.items() if path.parent == folder})
 
 
-def _evaluation(path: Path) -> Metrics:
+def _evaluation(path: Path) -> Transfer:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return Metrics.model_validate({key: values[key] for key in Metrics.model_fields if key in values})
+        found = Transfer.model_validate({key: values[key] for key in Transfer.model_fields if key in values})
     except ValidationError as error:
         raise UolError(f"{path}: {first_problem(error)}") from error
     except (OSError, ValueError, TypeError) as error:
         raise UolError(f"{path}: not readable as JSON") from error
+    if found.split is not None:
+        raise UolError(f"{path}: figures on the split {found.split} alone; tables tell of whole data sets")
+    return found

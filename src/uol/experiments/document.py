@@ -12,6 +12,7 @@ from pathlib import Path
 
 from uol.errors import CallError, UolError
 from uol.experiments.formats import markdown
+from uol.experiments.published import FIVE_FOLDS
 from uol.experiments.result import Result, read_results
 from uol.experiments.views import view
 
@@ -58,7 +59,16 @@ def rendered(document: Path, results: Path) -> str:
         raise CallError(f"{document}: not there; write one with lines <!-- table: NAME --> and {END}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UolError(f"{document}: cannot be read ({' '.join(str(error).split())})") from error
+
+    def results_of(name: str) -> list[Result]:
+        if name not in FIVE_FOLDS and not (results / name).is_dir():
+            raise UolError(f"<!-- table: {name} -->: no table of that name")
+        return read_results(results / name)
+
     try:
-        return render(text, lambda name: read_results(results / name))
+        made = render(text, results_of)
     except UolError as error:
         raise type(error)(f"{document}: {error}") from error
+    if not any(_START.match(line) for line in text.split("\n")):
+        raise CallError(f"{document}: no line <!-- table: NAME -->, so there is nothing to make")
+    return made

@@ -40,11 +40,19 @@ class Metrics(_Part):
     dispersion_pc: Correlation | None
 
 
+class Transfer(Metrics):
+    """Figures on another data set: on which of its splits (None: the whole set), and how its images were framed."""
+
+    split: str | None
+    framing: str
+
+
 class Data(_Part):
     """What a network was trained and tested on."""
 
     name: str
     fingerprint: str = Field(min_length=1)
+    pixels: str | None = Field(None, description="a checksum of all images as the network sees them")
     scale: list[float] = Field(min_length=2, max_length=2)
     training: int = Field(ge=0)
     held_out: int = Field(ge=0)
@@ -66,13 +74,14 @@ class Provenance(_Part):
     command: str
     commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
     modified: bool
+    told: bool = Field(False, description="the commit was named by UOL_COMMIT, not read from a checkout")
     uol: str
     started: str
     settings: dict[str, Any]
     changes: dict[str, Any]
     data: Data
     hardware: Hardware
-    seconds: float = Field(ge=0)
+    seconds: float | None = Field(ge=0)
     seconds_per_epoch: float | None = Field(ge=0)
 
 
@@ -99,7 +108,7 @@ class Result(_Part):
     ensemble: int = Field(ge=1)
     metrics: Metrics
     score_sd: float = Field(ge=0)
-    transfer: dict[Name, Metrics]
+    transfer: dict[Name, Transfer]
     provenance: Provenance
 
     @property
@@ -186,14 +195,19 @@ def check_repeatable(path: Path, result: Result) -> None:
 def _difference(first: Result, second: Result) -> str | None:
     """How two results of one row differ in what must be the same, or None."""
     one, other = first.provenance.settings, second.provenance.settings
-    for key in sorted((one.keys() & other.keys()) - _OWN_TO_A_RUN):
+    for key in sorted((one.keys() & other.keys()) - _OWN_TO_A_RUN):  # a later version may have more settings
         if one[key] != other[key]:
             return f"{key} is {other[key]!r}, but {one[key]!r}"
+    data, others = first.provenance.data, second.provenance.data
+    for what in ("fingerprint", "scale"):
+        if getattr(data, what) != getattr(others, what):
+            return f"the data set's {what} is {getattr(others, what)}, but {getattr(data, what)}"
     weights = [None if s.get("init") is None else Path(str(s["init"])).name for s in (one, other)]
     if weights[0] != weights[1]:
         return f"init is {weights[1]!r}, but {weights[0]!r}"
     for name in sorted(first.transfer.keys() & second.transfer.keys()):
-        images = [result.transfer[name].images for result in (first, second)]
-        if images[0] != images[1]:
-            return f"transfer.{name}.images is {images[1]}, but {images[0]}"
+        for what in ("images", "split", "framing"):
+            values = [getattr(result.transfer[name], what) for result in (first, second)]
+            if values[0] != values[1]:
+                return f"transfer.{name}.{what} is {values[1]}, but {values[0]}"
     return None

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 import uol
 from uol import provenance
+from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
-from uol.experiments.result import Result, read_result, write_result
+from uol.experiments.result import Name, Result, read_result, write_result
 from uol.files import plain, write_json, write_text
 from uol.methods.base import Method, Predictions
 from uol.rated_images import RatedImages, Split
@@ -21,7 +23,7 @@ from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
 from uol.training.recipe import Recipe
-from uol.training.run import METRICS, hold_out, run
+from uol.training.run import epochs_so_far, held_out_count, run
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"
 
@@ -46,14 +48,24 @@ def trial(
 
     The same call goes on with a trial that was stopped, and reads the result of one that has finished.
     """
-    done = finished(folder, packed.rated, name, recipe)
+    _check_names(origin.recipe, packed.rated.name, name)
+    code = provenance.commit()
+    pixels = packed.checksum
+    done = finished(folder, packed.rated, pixels, name, recipe)
     if done is not None:
         return done
     started = provenance.now()
-    log(folder, f"{provenance.command()} (commit {provenance.commit().id}, {name}, {len(split.train)} images)")
+    begun: list[int] = []
+
+    def note(epoch: EpochReport) -> None:
+        if not begun:  # only now: a call that is refused leaves another run's log as it was
+            log(folder, f"{provenance.command()} (commit {code.id}, {name}, from epoch {epoch.epoch})")
+            begun.append(epoch.epoch)
+        if report is not None:
+            report(epoch)
+
     try:
-        training = packed.subset(split.train)
-        method = run(training, recipe, folder, report)
+        method = run(packed.subset(split.train), recipe, folder, note)
         _keep_model(method, folder)
         if len(split.test) == 0:
             log(folder, "trained; the data set has no test images")
@@ -61,12 +73,11 @@ def trial(
         test = packed.subset(split.test)
         figures = _tested(method, test, recipe, folder)
     except BaseException as error:
-        log(folder, f"stopped: {type(error).__name__}: {error}")
+        if begun:
+            log(folder, f"stopped: {type(error).__name__}: {error}")
         raise
-    seconds = pd.read_csv(folder / METRICS)["seconds"]
-    kept = hold_out(training, recipe)[1]
-    held_out = 0 if kept is None else len(kept)
-    code = provenance.commit()
+    seconds = [epoch.seconds for epoch in epochs_so_far(folder, recipe)]
+    held_out = held_out_count(len(split.train), recipe)
     result = Result.model_validate(
         plain(
             {
@@ -84,6 +95,7 @@ def trial(
                     "command": provenance.command(),
                     "commit": code.id,
                     "modified": code.modified,
+                    "told": code.told,
                     "uol": uol.__version__,
                     "started": started,
                     "settings": recipe.model_dump(mode="json"),
@@ -91,14 +103,15 @@ def trial(
                     "data": {
                         "name": packed.rated.name,
                         "fingerprint": packed.rated.fingerprint,
+                        "pixels": pixels,
                         "scale": list(packed.rated.scale),
-                        "training": len(training) - held_out,
+                        "training": len(split.train) - held_out,
                         "held_out": held_out,
                         "test": len(test),
                     },
                     "hardware": provenance.hardware(),
-                    "seconds": float(seconds.sum()),
-                    "seconds_per_epoch": float(seconds.median()),
+                    "seconds": sum(seconds) if len(seconds) == recipe.epochs else None,
+                    "seconds_per_epoch": float(np.median(seconds)) if seconds else None,
                 },
             }
         )
@@ -108,14 +121,15 @@ def trial(
     return result
 
 
-def finished(folder: Path, rated: RatedImages, split: str, recipe: Recipe) -> Result | None:
-    """The result of a folder whose trial, of the same recipe and data, has ended; else None."""
+def finished(folder: Path, rated: RatedImages, pixels: str, split: str, recipe: Recipe) -> Result | None:
+    """The result of a folder whose trial, of the same recipe, ratings and pixels, has ended; else None."""
     if not (folder / RESULT).is_file():
         return None
     result = read_result(folder / RESULT)
     made = result.provenance
-    same = made.settings == recipe.model_dump(mode="json") and made.data.fingerprint == rated.fingerprint
-    return result if same and result.split == split else None
+    same = made.settings == recipe.model_dump(mode="json") and result.split == split
+    same = same and (made.data.fingerprint, made.data.pixels) == (rated.fingerprint, pixels)
+    return result if same and ((folder / MODEL).is_dir() or recipe.method == "regression") else None
 
 
 def evaluate_on(scorer: Scorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:
@@ -132,6 +146,15 @@ def keep_evaluation(
     place = folder / EVALUATIONS
     write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
     write_json(place / f"{name}.json", {"data": name, "split": split, "framing": framing, **figures})
+
+
+def _check_names(*names: str) -> None:
+    """Refuse what could not be part of a result's name before anything is trained."""
+    for name in names:
+        try:
+            TypeAdapter(Name).validate_python(name)
+        except ValidationError as error:
+            raise CallError(f"{name!r} cannot name a result; rename the file it comes from") from error
 
 
 def log(folder: Path, event: str) -> None:

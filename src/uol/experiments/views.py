@@ -11,6 +11,7 @@ from uol.experiments.result import Result
 from uol.experiments.table import in_order, seed_spread, table
 
 _COMPARED = ("pc", "mae", "rmse")
+FIVE = 5  # folds, as the published figures have
 _WHO = {"method": "method", "recipe": "recipe", "ensemble": "networks"}
 
 
@@ -22,7 +23,7 @@ class View(NamedTuple):
 
 
 def view(kind: str, results: Sequence[Result]) -> View:
-    """One of the tables of an experiment: main, figures, folds, seeds or transfer."""
+    """One of the tables of an experiment, by the names in `KINDS`."""
     if kind not in KINDS:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
     return KINDS[kind](results)
@@ -60,6 +61,8 @@ def _brief(results: Sequence[Result]) -> View:
             published = {f"transfer_{name}": transfer_pc(trained_on, name, method) for name in row["transfer"]}
             rows.append({"what": f"{method}, as published", **row["paper"], **published})
         ours = f"{method}, recipe `{row['recipe']}`" + (f", {row['ensemble']} networks" if row["ensemble"] > 1 else "")
+        if row["folds"] != FIVE:
+            ours += f", {row['folds']} of {FIVE} folds" if row["folds"] else f", {row['split']}"
         rows.append({"what": ours, "pc": row["pc"], "mae": row["mae"], "rmse": row["rmse"], **elsewhere})
     return View([dict.fromkeys(columns) | row for row in rows], columns)
 
@@ -82,7 +85,7 @@ def _folds(results: Sequence[Result]) -> View:
             **result.metrics.model_dump(),
             "changes": _changes(result),
             "gpu": result.provenance.hardware.gpu or "none",
-            "seconds": round(result.provenance.seconds),
+            "seconds": None if result.provenance.seconds is None else round(result.provenance.seconds),
             "commit": (result.provenance.commit or "")[:12],
         }
         for result in in_order(results)

@@ -7,28 +7,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uol.backbones import Backbone
 from uol.calibration import Calibration, calibrate
 from uol.methods.base import Floats, Method, Predictions
+from uol.model import FeatureModel
 from uol.scale import Scale
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe
 
 
 class Regression(Method):
-    """One linear unit on the backbone's features, in units of the scale, starting at its middle."""
+    """One linear unit on pooled features, in units of the scale, starting at its middle.
+
+    Of a recipe it uses what concerns features, training and the mirror image; pairs, samples and helpers it has none.
+    """
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
-        self.backbone = Backbone(recipe.model.backbone, recipe.model.crop, self.pretrained)
-        self.prepare(self.backbone)
-        self.head = nn.Linear(self.backbone.width, 1)
+        self.model = FeatureModel(recipe.model, self.pretrained)
+        self.prepare(self.model.backbone)
+        self.head = nn.Linear(self.model.width, 1)
         nn.init.constant_(self.head.bias, (scale.low + scale.high) / 2 / scale.unit)
         self.calibration = Calibration()
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Mean squared error."""
-        return {"total": F.mse_loss(self.head(self.backbone(batch.images))[:, 0], batch.scores / self.scale.unit)}
+        predicted = self.head(self.model.features(batch.images))[:, 0]
+        return {"total": F.mse_loss(predicted.float(), batch.scores / self.scale.unit)}
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
         """Learn the width of intervals from the held-out images; the score itself is left as regressed."""
@@ -46,5 +50,9 @@ class Regression(Method):
     @torch.inference_mode()
     def _values(self, pixels: Tensor) -> Floats:
         self.eval()
-        parts = [self.head(self.backbone(part.to(self.device)))[:, 0] for part in torch.split(pixels, 128)]
-        return (torch.cat(parts).double() * self.scale.unit).cpu().numpy()
+        parts = []
+        for part in torch.split(pixels, 128):
+            views = [part, part.flip(-1)] if self.recipe.scoring.mirror else [part]
+            values = [self.head(self.model.features(view.to(self.device)))[:, 0] for view in views]
+            parts.append(torch.stack(values).mean(0).cpu())
+        return (torch.cat(parts).double() * self.scale.unit).numpy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,13 @@ from matplotlib.lines import Line2D
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
 from uol import metrics
-from uol.bradley_terry import BradleyTerry, log_likelihood
-from uol.methods.base import Predictions
+from uol.bradley_terry import BradleyTerry, estimate, log_likelihood
+from uol.calibration import Calibration
 from uol.order import Order
 from uol.scale import Scale
+
+if TYPE_CHECKING:
+    from uol.methods.base import Predictions
 
 BLUE, ORANGE, GREY, GREEN, PURPLE = "#2f6690", "#d1603d", "#8d99ae", "#5b8e7d", "#7d5ba6"
 OUTCOME_COLOURS = {Order.LESS: ORANGE, Order.SIMILAR: GREY, Order.GREATER: BLUE}
@@ -121,9 +124,7 @@ def likelihood_of_one(
     value, low, high = interval
     figure = Figure(figsize=(7.2, 4.1), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
-    grid = np.linspace(*scale, 801)
-    curve = log_likelihood(grid, outcomes, references, model)
-    top.plot(grid, np.exp(curve - curve.max()), color="black", lw=1.2)
+    top.plot(*likelihood_curve(outcomes, references, model, scale), color="black", lw=1.2)
     top.axvspan(low, high, color=BLUE, alpha=0.15, lw=0, label="calibrated 95 % interval")
     top.axvline(value, color=BLUE, lw=1.5, label=f"score {value:.2f}")
     if truth is not None:
@@ -142,6 +143,26 @@ def likelihood_of_one(
     tidy(top)
     tidy(bottom)
     return figure
+
+
+def likelihood_curve(
+    outcomes: npt.NDArray[np.float64],
+    references: npt.NDArray[np.float64],
+    model: BradleyTerry,
+    scale: Scale,
+    calibration: Calibration | None = None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Scores along the scale, and the likelihood of each as a share of the highest: (G,), (G,).
+
+    The likelihood is one of Bradley-Terry scores; with a `calibration` each is moved to where its final score lies.
+    """
+    peak, error = (float(part[0]) for part in estimate(outcomes[None], references, model, scale))
+    # Hundreds of comparisons make a peak so narrow that an even grid would step over its tip.
+    near = np.clip(peak + error * np.linspace(-5, 5, 201), *scale)
+    grid = np.union1d(np.linspace(*scale, 801), near)
+    curve = log_likelihood(grid, outcomes, references, model)
+    scores = grid if calibration is None else calibration.value(grid, scale)
+    return scores, np.exp(curve - curve.max())
 
 
 def loss_curves(curves: Mapping[str, Sequence[float]]) -> Figure:

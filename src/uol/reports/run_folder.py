@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from uol.errors import CallError, UolError
+from uol.run_folders import run_folders
 from uol.scale import Scale
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion")
@@ -75,26 +75,13 @@ class Run:
 
 
 def read_runs(folder: str | os.PathLike[str]) -> list[Run]:
-    """The run in a folder, or the runs in its subfolders, fold-2 before fold-10."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise CallError(f"{folder}: no such run folder")
-    if is_run(folder):
-        return [read_run(folder)]
-    inside = sorted((entry for entry in folder.iterdir() if entry.is_dir() and is_run(entry)), key=_natural)
-    if not inside:
-        raise CallError(f"{folder}: not a run folder (no recipe.yaml in it or in its subfolders); uol train makes one")
-    runs = [read_run(entry) for entry in inside]
+    """The run in a folder, or the runs in its subfolders."""
+    runs = [read_run(entry) for entry in run_folders(Path(folder))]
     for what, values in (("methods", {run.method for run in runs}), ("data sets", {run.data for run in runs} - {None})):
         if len(values) > 1:
             names = ", ".join(sorted(map(str, values)))
             raise CallError(f"{folder}: its runs are of different {what} ({names}); report them one by one")
     return runs
-
-
-def is_run(folder: Path) -> bool:
-    """Whether training has begun here, or its result was put here."""
-    return (folder / "recipe.yaml").is_file() or (folder / "result.json").is_file()
 
 
 def read_run(folder: Path) -> Run:
@@ -191,7 +178,3 @@ def _evaluations(folder: Path, result: Mapping[str, Any]) -> list[Mapping[str, A
 def _last_line(path: Path) -> str:
     lines = path.read_text(encoding="utf-8").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    return [(int(word), "") if word.isdigit() else (0, word) for word in re.split(r"(\d+)", path.name)]

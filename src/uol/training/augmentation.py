@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from uol.backbones import IMAGENET_MEAN
@@ -22,7 +23,7 @@ class Augmentation(BaseModel):
     Amounts are the largest departure to either side; `grey`, `mask` and `erase` are probabilities.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     flip: bool = Field(True, description="mirror half of the images")
     random_crop: bool = Field(False, description="crop at a random place instead of the centre")
@@ -36,6 +37,13 @@ class Augmentation(BaseModel):
     channel_gain: float = Field(0.0, ge=0, lt=1, description="of each colour by itself")
     mask: float = Field(0.0, ge=0, le=1, description="blank what lies outside the ellipse of an aligned face")
     erase: float = Field(0.0, ge=0, le=1, description="blank a box at a random place")
+
+    @model_validator(mode="after")
+    def _saturation_is_a_range(self) -> Self:
+        low, high = self.saturation
+        if not 0 <= low <= high:
+            raise ValueError(f"augmentation.saturation: a range from 0 up is wanted, not {low:g} to {high:g}")
+        return self
 
     @property
     def warps(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +42,21 @@ class PackedImages:
     def centre(self) -> Tensor:
         """The central squares, uint8 (N, 3, crop, crop): what a trained network is shown."""
         return centre_crop(self.pixels, self.crop)
+
+    @property
+    def checksum(self) -> str:
+        """A checksum of all pixels: other photographs under the same names are other data."""
+        sums = [zlib.crc32(np.ascontiguousarray(row).data) for row in self.pixels.numpy()]
+        return f"{zlib.crc32(np.array(sums, np.uint32).data):08x}"
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that training sees: pixels, and all that is known of the ratings."""
+        rated = self.rated
+        digest = hashlib.sha256(f"{rated.fingerprint} {self.checksum}".encode())
+        digest.update(np.ascontiguousarray(rated.counts).tobytes())
+        digest.update(b"" if rated.histograms is None else np.ascontiguousarray(rated.histograms).tobytes())
+        return digest.hexdigest()
 
     def subset(self, indices: Indices) -> PackedImages:
         """The images at `indices`."""
@@ -115,10 +132,10 @@ class Feed:
         self._recipe = recipe
         self._crop = data.crop
         self._threshold = recipe.threshold * rated.scale.unit
-        self._scores = self._moved(rated.scores).float()
-        self._variance = self._moved(rated.variances).float()
-        self._error = self._moved(_standard_errors(rated, recipe)).float()
-        self._histogram = self._moved(_rating_shares(rated)).float()
+        self._scores = self._moved(rated.scores)
+        self._variance = self._moved(rated.variances)
+        self._error = self._moved(_standard_errors(rated, recipe))
+        self._histogram = self._moved(_rating_shares(rated))
         self.resident = _fits(data.pixels, device) if resident is None else resident
         self._pixels = data.pixels.to(device) if self.resident else data.pixels
         self._staged: Tensor | None = None
@@ -177,6 +194,8 @@ class Feed:
         )
 
     def _moved(self, values: npt.NDArray[Any]) -> Tensor:
+        if values.dtype == np.float64:
+            values = values.astype(np.float32)  # enough here, and some devices have nothing wider
         return torch.from_numpy(values).to(self._device)
 
 

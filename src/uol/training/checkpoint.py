@@ -72,7 +72,9 @@ def read_progress(path: Path) -> Progress:
             metadata = file.metadata()
         return Progress(int(metadata["epoch"]), metadata["recipe"], metadata["data"])
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise UolError(f"{path}: damaged checkpoint; delete it to train from the start ({error})") from error
+        raise UolError(
+            f"{path}: damaged checkpoint; delete the run folder to train from the start ({error})"
+        ) from error
 
 
 def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:

@@ -94,11 +94,11 @@ def _train(
     steps = steps_per_epoch(len(data), recipe)
     total = recipe.epochs * steps
     schedule = [learning_rate(step, total, recipe) for step in range(total)]
-    engine = choose_engine(recipe, fabric.device, (recipe.epochs - start) * steps)
+    engine = choose_engine(recipe, fabric.device, total)
     stepper = Stepper(fabric, method, network, optimizer, Feed(data, recipe, fabric.device), schedule, engine)
     checks = fixed_batches(held_out, recipe, fabric.device) if held_out is not None and recipe.validate_every else []
     writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
-    settings, images = dump_recipe(recipe), data.rated.fingerprint
+    settings, images = dump_recipe(recipe), data.fingerprint
     plan = plan_epoch(data.rated, recipe, start)
     with writer or nullcontext():
         for epoch in range(start, recipe.epochs):
@@ -109,9 +109,12 @@ def _train(
             if epoch + 1 < recipe.epochs:
                 plan = plan_epoch(data.rated, recipe, epoch + 1)  # on the host, while the device still works
             means = {name: float(value) for name, value in running.items()}
-            if not math.isfinite(means["total"]):
+            trouble = f"the loss became {means['total']}" if not math.isfinite(means["total"]) else None
+            if trouble is None and not _finite(trainable):
+                trouble = "weights grew beyond all bounds"
+            if trouble is not None:
                 kept = f"; the state after epoch {epoch} is kept in {checkpoint}" if checkpoint and epoch else ""
-                raise UolError(f"the loss became {means['total']} in epoch {epoch + 1}: lower the learning_rate{kept}")
+                raise UolError(f"{trouble} in epoch {epoch + 1}: lower the learning_rate{kept}")
             if writer is not None:
                 writer.save(Progress(epoch + 1, settings, images))
             wanted = checks and ((epoch + 1) % recipe.validate_every == 0 or epoch + 1 == recipe.epochs)
@@ -124,13 +127,20 @@ def _train(
 
 
 def _fabric(accelerator: str, recipe: Recipe) -> Fabric:
-    for name in ("lightning.fabric", "lightning.fabric.utilities.rank_zero", "lightning_utilities.core.rank_zero"):
+    for name in ("lightning.fabric", "lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
         logging.getLogger(name).setLevel(logging.WARNING)  # its greetings are not for our users
+    if accelerator == "auto":
+        accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     precision: Any = recipe.precision
     if precision == "auto":
-        gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-        precision = "bf16-mixed" if gpu else "32-true"
+        precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
     return Fabric(accelerator=accelerator, devices=1, precision=precision)
+
+
+@torch.no_grad()
+def _finite(parameters: list[torch.nn.Parameter]) -> bool:
+    """Whether all weights are numbers; a last step that is too large shows in them, not in the loss."""
+    return math.isfinite(float(torch.stack(torch._foreach_norm(list[torch.Tensor](parameters))).float().sum()))
 
 
 @torch.no_grad()

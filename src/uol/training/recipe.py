@@ -23,7 +23,7 @@ from uol.training.augmentation import Augmentation
 class Recipe(BaseModel):
     """The settings of one training run; the defaults are the paper's, or stated where the paper is silent."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     method: str = Field("uol", description="one of uol.methods.names()")
     model: ModelConfig = ModelConfig()

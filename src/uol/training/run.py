@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import timm
 import torch
+import yaml
 
 from uol import methods
+from uol.backbones import EFFICIENTNET_LITE0, Backbone
 from uol.errors import CallError, UolError
 from uol.files import write_text
 from uol.methods.base import Method
@@ -50,9 +53,9 @@ def run(
     reports: list[EpochReport] = []
     if folder is not None:
         folder = Path(folder)
-        _claim(folder, recipe, training.rated.fingerprint)
+        _claim(folder, recipe, training.fingerprint)
         checkpoint = folder / CHECKPOINT
-        reports = _finished(folder)
+        reports = epochs_so_far(folder, recipe)
 
     def note(epoch: EpochReport) -> None:
         reports.append(epoch)
@@ -70,54 +73,74 @@ def run(
 
 
 def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, PackedImages | None]:
-    """Divide images at random into those that train and those that calibrate (two at least, unless the share is 0)."""
+    """Divide images at random into those that train and those that calibrate."""
+    kept = held_out_count(len(packed), recipe)
     shuffled: Indices = np.random.default_rng([recipe.seed, 0xCA11]).permutation(len(packed))
-    if recipe.held_out == 0:
+    if kept == 0:
         return packed, None
-    kept = max(round(len(packed) * recipe.held_out), 2)
     return packed.subset(np.sort(shuffled[kept:])), packed.subset(np.sort(shuffled[:kept]))
+
+
+def held_out_count(images: int, recipe: Recipe) -> int:
+    """How many training images calibrate: two at least, unless the share is 0."""
+    return max(round(images * recipe.held_out), 2) if recipe.held_out else 0
+
+
+def check_before_reading(recipe: Recipe) -> None:
+    """Find what cannot be trained before images are read and faces are found, which may take minutes."""
+    methods.find(recipe.method)
+    if not timm.is_model(recipe.model.backbone):
+        Backbone(recipe.model.backbone)  # which says so
+    if recipe.init not in (None, "timm", EFFICIENTNET_LITE0) and not Path(str(recipe.init)).is_file():
+        raise CallError(f"{recipe.init}: no such file of weights")
 
 
 def _claim(folder: Path, recipe: Recipe, images: str) -> None:
     """Note the recipe in the run folder, or make sure that the run there has the same one, on the same images."""
-    if not (folder / CHECKPOINT).exists():
-        write_text(folder / RECIPE, dump_recipe(recipe))
+    if (folder / CHECKPOINT).exists():
+        there = read_progress(folder / CHECKPOINT)
+        _check_same(folder, check_recipe(yaml.safe_load(there.recipe), str(folder / CHECKPOINT)), recipe)
+        if there.data != images:
+            raise CallError(
+                f"{folder} holds a run on other images (another set, split or ratings); choose another folder"
+            )
         return
-    import yaml
+    left = [name for name in ("result.json", "model", "evaluations") if (folder / name).exists()]
+    if left:
+        raise CallError(f"{folder} holds the {left[0]} of a run whose checkpoint is gone; choose another folder")
+    if (folder / RECIPE).exists():
+        _check_same(folder, load_recipe(folder / RECIPE), recipe)
+    else:
+        write_text(folder / RECIPE, dump_recipe(recipe))
 
-    there = read_progress(folder / CHECKPOINT)
-    before = check_recipe(yaml.safe_load(there.recipe), str(folder / CHECKPOINT)).model_dump()
-    now = recipe.model_dump()
+
+def _check_same(folder: Path, there: Recipe, recipe: Recipe) -> None:
+    before, now = there.model_dump(), recipe.model_dump()
     changed = [name for name in now if now[name] != before[name]]
     if changed:
         name = changed[0]
         raise CallError(
             f"{folder} holds a run with other settings ({name}: {before[name]}, now {now[name]}); choose another folder"
         )
-    if there.data != images:
-        raise CallError(f"{folder} holds a run on other images (another set, split or ratings); choose another folder")
 
 
-def _finished(folder: Path) -> list[EpochReport]:
-    """Reports of the epochs before a resumed run's checkpoint."""
+def epochs_so_far(folder: Path, recipe: Recipe) -> list[EpochReport]:
+    """Reports of the epochs that a run's checkpoint has behind it; what cannot be read of them is left out."""
     if not (folder / CHECKPOINT).exists() or not (folder / METRICS).exists():
         return []
     done = read_progress(folder / CHECKPOINT).epoch
-    rows = csv.DictReader(io.StringIO((folder / METRICS).read_text(encoding="utf-8")))
     fixed = ("epoch", "held_out", "learning_rate", "seconds")
-    epochs = load_recipe(folder / RECIPE).epochs
-    return [
-        EpochReport(
-            int(row["epoch"]),
-            epochs,
-            {name: float(value) for name, value in row.items() if name not in fixed},
-            float(row["held_out"] or "nan"),
-            float(row["learning_rate"]),
-            float(row["seconds"]),
-        )
-        for row in rows
-        if int(row["epoch"]) <= done
-    ]
+    found: list[EpochReport] = []
+    try:
+        for row in csv.DictReader(io.StringIO((folder / METRICS).read_text(encoding="utf-8"))):
+            if int(row["epoch"]) <= done:
+                losses = {name: float(value) for name, value in row.items() if name not in fixed}
+                watched = float(row["held_out"] or "nan")
+                rate, seconds = float(row["learning_rate"]), float(row["seconds"])
+                found.append(EpochReport(int(row["epoch"]), recipe.epochs, losses, watched, rate, seconds))
+    except (ValueError, KeyError, TypeError, csv.Error):
+        pass
+    return found
 
 
 def _as_csv(reports: list[EpochReport]) -> str:

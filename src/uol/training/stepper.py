@@ -131,7 +131,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 @contextmanager
 def fast_algorithms(wanted: bool) -> Iterator[None]:
-    """Let cuDNN try its convolution algorithms and keep the fastest, and float32 products use tensor cores."""
+    """Let cuDNN try its convolution algorithms and keep the fastest."""
     cudnn, before = torch.backends.cudnn, torch.backends.cudnn.benchmark
     cudnn.benchmark = before or wanted
     try:

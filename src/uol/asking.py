@@ -1,0 +1,69 @@
+"""What can be asked of a model, whichever engine runs it: scores, comparisons and rankings of images."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from uol.errors import CallError
+from uol.framing import pack_images
+from uol.images import ImageLike, Images
+from uol.model_config import ModelConfig
+from uol.scores import Comparison, Ranked, Score, rank_with_ties
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class AskedWithImages(ABC):
+    """Images given as paths, PIL images or uint8 arrays, framed as the model wants them; an engine takes the pixels."""
+
+    @property
+    @abstractmethod
+    def config(self) -> ModelConfig:
+        """What the model is made of."""
+
+    @abstractmethod
+    def score_pixels(self, pixels: Pixels) -> list[Score]:
+        """Scores of images already framed: uint8 (N, 3, crop, crop)."""
+
+    @abstractmethod
+    def compare_pixels(self, first: Pixels, second: Pixels) -> Comparison:
+        """How one framed image (3, crop, crop) stands to another."""
+
+    def score(self, images: Images | ImageLike, batch_size: int = 32) -> list[Score]:
+        """Score images given as paths, PIL images or uint8 arrays."""
+        images = as_sequence(images)
+        batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
+        return [score for batch in batches for score in self.score_pixels(self.framed(batch))]
+
+    def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
+        """The probabilities that the panel would put the first image below, level with, or above the second."""
+        return self.compare_pixels(*self.framed([first, second]))
+
+    def rank(self, images: Images, batch_size: int = 32) -> list[Ranked]:
+        """Images from best to worst; a rank is shared while intervals overlap that of the rank's best."""
+        images = as_sequence(images)
+        scores = self.score(images, batch_size)
+        order = sorted(range(len(scores)), key=lambda i: -scores[i].value)
+        ranks = rank_with_ties([scores[i] for i in order])
+        return [
+            Ranked(rank, i, images[i], scores[i], tied=ranks.count(rank) > 1)
+            for rank, i in zip(ranks, order, strict=True)
+        ]
+
+    def framed(self, images: Images) -> Pixels:
+        """Images as the model wants them: uint8 (N, 3, crop, crop)."""
+        return pack_images(images, self.config.resize, self.config.crop, self.config.framing)
+
+
+def as_sequence(images: Images | ImageLike) -> Images:
+    """One image as a list of it; many as they are."""
+    single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
+    if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
+        return [images]  # type: ignore[list-item]
+    if len(images) == 0:  # type: ignore[arg-type]
+        raise CallError("no images were given")
+    return images  # type: ignore[return-value]

@@ -1,0 +1,78 @@
+"""Models that ship with the package, by name, and opening a model for asking."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from uol.errors import CallError
+from uol.model_config import SCORE_GRAPH
+
+if TYPE_CHECKING:
+    from uol.onnx_scorer import OnnxScorer
+    from uol.scorer import Scorer
+
+Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
+
+DEFAULT = "uol-fast-scut5500"
+
+_FOLDER = Path(__file__).parent / "released_models"
+
+
+def names() -> list[str]:
+    """The models that ship, the default first."""
+    found = sorted(path.parent.name for path in _FOLDER.glob("*/config.json"))
+    return sorted(found, key=lambda name: name != DEFAULT)
+
+
+def find_model(name: str | os.PathLike[str]) -> Path:
+    """The folder of a model: one that ships, by name, or any folder, by path."""
+    if str(name) in names():
+        return _FOLDER / str(name)
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    shipped = f"those that ship: {', '.join(names())}" if names() else "none ships with this version"
+    raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
+
+
+def fingerprint(folder: Path) -> str:
+    """A digest that changes with a model's settings, references or weights (of these, their names, shapes and size)."""
+    digest = hashlib.sha256()
+    for name in ("config.json", "references.safetensors"):
+        digest.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
+    weights = folder / "model.safetensors"
+    if weights.is_file():
+        digest.update(str(weights.stat().st_size).encode())
+        with open(weights, "rb") as file:
+            digest.update(file.read(65536))
+    return digest.hexdigest()
+
+
+def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto") -> Scorer | OnnxScorer:
+    """Open a model for asking.
+
+    Left to choose, a model with a graph beside it is asked through onnxruntime, which starts in a fraction of the time
+    torch takes, unless the machine has a GPU.
+    """
+    folder = find_model(name)
+    if runtime == "auto":
+        ready = (folder / SCORE_GRAPH).is_file() and find_spec("onnxruntime") is not None
+        runtime = "onnx" if ready and not _has_gpu() else "torch"
+    if runtime == "onnx":
+        from uol.onnx_scorer import OnnxScorer
+
+        return OnnxScorer(folder)
+    import torch
+
+    from uol.scorer import Scorer
+
+    return Scorer.from_pretrained(folder).to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _has_gpu() -> bool:
+    """Whether a GPU that torch could use is there, found without importing torch."""
+    return Path("/dev/nvidia0").exists() and find_spec("torch") is not None

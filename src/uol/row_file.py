@@ -1,0 +1,162 @@
+"""Rows of a long job in one file: kept as they come, whole at the end, and taken up again by the same job.
+
+While the job runs, each row goes to a journal beside the file (`.NAME.rows`, one JSON line each). A killed job leaves
+the journal; the same job goes on from it. When the job ends, or is interrupted, the file itself is written in one step.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeAlias
+
+from uol.errors import CallError, UolError
+from uol.files import plain, replacing, write_text
+
+Row: TypeAlias = dict[str, Any]
+
+SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
+
+
+class RowFile:
+    """The rows of a job, file by file: `add` keeps what one input gave, `rows` are all of them in order.
+
+    `job` says what was asked for (the model, the options): the journal of another job is not taken up. An input that
+    changed since is done again.
+    """
+
+    def __init__(self, path: Path, job: Mapping[str, Any], columns: Sequence[str]) -> None:
+        if path.suffix.lower() not in SUFFIXES:
+            raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which says the format")
+        self.path = path
+        self.journal = path.with_name(f".{path.name}.rows")
+        self._job = plain(dict(job))
+        self._columns = columns
+        self._done: dict[str, list[Row]] = {}
+        self._states: dict[str, str] = {}
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._done, self._states = self._taken_up()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self.journal, "".join([_line(self._job), *map(self._entry, self._done)]))
+            self._file = open(self.journal, "a", encoding="utf-8")
+        except OSError as error:
+            raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        assert self._file is not None
+        self._file.close()
+        if kind is None or issubclass(kind, KeyboardInterrupt):
+            write_rows(self.path, self.rows, self._columns)
+        if kind is None:
+            self.journal.unlink(missing_ok=True)
+
+    def missing(self, inputs: Sequence[Path]) -> list[Path]:
+        """The inputs that have no rows yet, or changed since."""
+        return [path for path in inputs if self._states.get(str(path)) != _state(path)]
+
+    def add(self, path: Path, rows: list[Row]) -> None:
+        """Keep the rows of one input."""
+        assert self._file is not None
+        key = str(path)
+        self._done[key], self._states[key] = rows, _state(path)
+        try:
+            self._file.write(self._entry(key))
+            self._file.flush()
+        except OSError as error:
+            raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
+
+    def order(self, inputs: Sequence[Path]) -> None:
+        """Put the rows in the order of the inputs, and drop those of others."""
+        self._done = {str(path): self._done[str(path)] for path in inputs if str(path) in self._done}
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows so far."""
+        return [row for rows in self._done.values() for row in rows]
+
+    def _entry(self, key: str) -> str:
+        return _line({"input": key, "state": self._states[key], "rows": self._done[key]})
+
+    def _taken_up(self) -> tuple[dict[str, list[Row]], dict[str, str]]:
+        done: dict[str, list[Row]] = {}
+        states: dict[str, str] = {}
+        try:
+            lines = self.journal.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError):
+            return done, states
+        try:
+            if json.loads(lines[0]) != self._job:
+                return done, states
+            for line in lines[1:-1]:  # what follows the last newline was cut off in writing
+                entry = json.loads(line)
+                done[entry["input"]], states[entry["input"]] = entry["rows"], entry["state"]
+        except (ValueError, KeyError, TypeError):
+            pass  # what was read up to there is good
+        return done, states
+
+
+def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Write rows to a file in the format that its name says."""
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        _write_parquet(path, rows, columns)
+    elif kind == ".csv":
+        write_text(path, as_csv(rows, columns))
+    elif kind == ".jsonl":
+        write_text(path, "".join(map(_line, rows)))
+    else:
+        write_text(path, json.dumps(plain(list(rows)), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
+    """Rows as CSV; what is not known is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if (value := flat(row.get(name))) is None else value for name in columns])
+    return text.getvalue()
+
+
+def flat(value: Any) -> Any:
+    """A cell's value: of a face, its box as four numbers."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{side:g}" for side in value["box"])
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame([{name: _cell(row.get(name)) for name in columns} for row in rows], columns=list(columns))
+    with replacing(path) as temporary:
+        try:
+            table.to_parquet(temporary, index=False)
+        except ImportError as error:
+            raise UolError(f"{path}: Parquet needs a package; install it with: pip install 'uol[data]'") from error
+
+
+def _cell(value: Any) -> Any:
+    return flat(value) if isinstance(value, Mapping) else value
+
+
+def _line(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _state(path: Path) -> str:
+    """What changes when a file does: its length and time of change."""
+    try:
+        state = os.stat(path)
+        return f"{state.st_size} {state.st_mtime_ns}"
+    except OSError:
+        return "missing"

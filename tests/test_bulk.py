@@ -1,0 +1,131 @@
+"""Scoring many files: the same rows whatever the batches and threads, and no bad file ends the run."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from uol import bulk
+from uol.bulk import frame_file, score_files
+from uol.faces import AlignedFace, Face, FaceError
+from uol.model_config import ModelConfig
+from uol.scores import Score
+
+WHOLE = ModelConfig(backbone="test_byobnet", resize=16, crop=12)
+FACE = ModelConfig(backbone="test_byobnet", resize=16, crop=12, framing="face")
+
+
+class Brightness:
+    """Scores an image by its mean brightness, and notes how many come at once."""
+
+    def __init__(self, config=WHOLE):
+        self.config = config
+        self.batches = []
+
+    def score_pixels(self, pixels):
+        assert pixels.dtype == np.uint8
+        assert pixels.shape[1:] == (3, 12, 12)
+        self.batches.append(len(pixels))
+        values = pixels.reshape(len(pixels), -1).mean(1) / 64
+        return [Score(float(v), float(v) - 0.5, float(v) + 0.5, float("nan"), 0.1) for v in values]
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    for k in range(23):
+        level = rng.integers(0, 256)
+        Image.fromarray(np.full((20, 30, 3), level, np.uint8)).save(tmp_path / f"{k:02}.png")
+    (tmp_path / "07.png").write_bytes(b"broken")
+    (tmp_path / "11.png").unlink()
+    return [tmp_path / f"{k:02}.png" for k in range(23)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_rows_do_not_depend_on_batches_or_threads(files, batch_size, workers):
+    scorer = Brightness()
+    found = list(score_files(scorer, files, batch_size=batch_size, workers=workers))
+    assert [index for index, _ in found] == list(range(23))
+    for index, (row,) in found:
+        assert row["image"] == str(files[index])
+        assert row["face"] is row["dispersion"] is None
+        if index in (7, 11):
+            assert row["value"] is None
+            assert str(files[index]) in row["error"]
+        else:
+            level = np.asarray(Image.open(files[index])).mean()
+            assert row["value"] == pytest.approx(level / 64)
+            assert row["error"] is None
+    assert max(scorer.batches) <= batch_size
+    assert sum(scorer.batches) == 21
+
+
+def test_a_run_may_be_left_in_the_middle(files):
+    before = threading.active_count()
+    rows = score_files(Brightness(), files, batch_size=2, workers=2)
+    next(rows)
+    rows.close()
+    assert threading.active_count() == before
+
+
+def test_nothing_to_score():
+    assert list(score_files(Brightness(), [])) == []
+
+
+def test_a_fault_of_a_decoder_costs_one_image(files, monkeypatch):
+    real = bulk.read_image
+
+    def faulty(path):
+        if Path(path).name == "03.png":
+            raise ZeroDivisionError("in a decoder")
+        return real(path)
+
+    monkeypatch.setattr(bulk, "read_image", faulty)
+    rows = [row for _, found in score_files(Brightness(), files[:6]) for row in found]
+    assert [row["error"] is None for row in rows] == [True, True, True, False, True, True]
+    assert "ZeroDivisionError: in a decoder" in rows[3]["error"]
+
+
+@pytest.fixture
+def faces(monkeypatch):
+    """Every photograph shows two faces, except the fourth."""
+    pytest.importorskip("cv2")
+
+    def found(path, count):
+        if Path(path).name == "03.png":
+            raise FaceError(f"{path}: no face found")
+        crop = np.asarray(Image.open(path).resize((256, 256)))
+        return [
+            AlignedFace(crop // (k + 1), Face((1.0, 2.0, 30.25, 40.0), np.ones((5, 2)), 0.99), ("turned away",))
+            for k in range(count)
+        ]
+
+    module = SimpleNamespace(find_face=lambda path: found(path, 1)[0], find_faces=lambda path: found(path, 2))
+    monkeypatch.setattr("uol.faces.find_face", module.find_face)
+    monkeypatch.setattr("uol.faces.find_faces", module.find_faces)
+
+
+def test_faces_have_their_place_in_the_row(files, faces):
+    rows = [row for _, found in score_files(Brightness(FACE), files[:5]) for row in found]
+    assert len(rows) == 5
+    assert rows[0]["face"] == {"box": [1.0, 2.0, 30.2, 40.0], "confidence": 0.99, "problems": ["turned away"]}
+    assert "no face found" in rows[3]["error"]
+
+
+def test_all_faces_have_a_row_each(files, faces):
+    found = dict(score_files(Brightness(FACE), files[:5], all_faces=True, batch_size=3))
+    assert [len(found[index]) for index in range(5)] == [2, 2, 2, 1, 2]
+    assert found[0][0]["value"] == pytest.approx(2 * found[0][1]["value"], abs=0.02)
+
+
+def test_framing_equals_packing(files):
+    from uol.framing import pack_images
+
+    (one,) = frame_file(files[2], WHOLE)
+    assert np.array_equal(one.pixels, pack_images([files[2]], 16, 12)[0])

@@ -1,0 +1,49 @@
+"""Models by name: those that ship, any folder, and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from uol import released
+from uol.errors import CallError
+from uol.released import find_model, fingerprint, names, open_model
+from uol.scorer import Scorer
+
+
+@pytest.fixture
+def shelf(tmp_path, model_folder, monkeypatch):
+    """Two models that ship."""
+    for name in ("a-model", released.DEFAULT):
+        shutil.copytree(model_folder, tmp_path / name)
+    monkeypatch.setattr(released, "_FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_models_that_ship_are_found_by_name_the_default_first(shelf):
+    assert names() == [released.DEFAULT, "a-model"]
+    assert find_model("a-model") == shelf / "a-model"
+    assert Scorer.from_pretrained("a-model").panel.name == Scorer.from_pretrained(shelf / "a-model").panel.name
+
+
+def test_what_is_not_there_is_named_with_what_is(shelf, monkeypatch, tmp_path):
+    with pytest.raises(CallError, match="no-such: no such model folder, nor a model that ships .*a-model"):
+        find_model("no-such")
+    monkeypatch.setattr(released, "_FOLDER", tmp_path / "empty")
+    with pytest.raises(CallError, match="none ships"):
+        find_model(released.DEFAULT)
+
+
+def test_fingerprints_follow_what_makes_a_score(shelf):
+    before = fingerprint(shelf / "a-model")
+    assert before == fingerprint(shelf / released.DEFAULT)
+    config = json.loads((shelf / "a-model" / "config.json").read_text())
+    config["panel"]["high"] += 1
+    (shelf / "a-model" / "config.json").write_text(json.dumps(config))
+    assert fingerprint(shelf / "a-model") != before
+
+
+def test_without_a_graph_torch_answers(shelf):
+    assert isinstance(open_model("a-model"), Scorer)
