@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from quick import quick_recipe
@@ -27,3 +28,12 @@ def test_demo_trains_three_methods_and_writes_a_report(tmp_path, monkeypatch):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png") == 6
     assert Scorer.from_pretrained(tmp_path / "out" / "model").panel.name == "synthetic-a"
+
+
+def test_shown_faces_are_spread_over_the_ranking_and_over_skin_tones(drawn):
+    value = np.random.default_rng(0).normal(size=len(drawn))
+    chosen = demo.shown_faces(value, drawn, 9)
+    assert len(set(chosen)) == 9
+    tones = drawn.groups["skin"].to_numpy()
+    assert len({tones[i] for i in chosen[:3]}) == len(set(tones))
+    assert (np.diff(value[chosen]) > -0.5).all()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from uol.datasets.synthetic import load_synthetic
@@ -104,7 +105,7 @@ def _write_report(
 ) -> None:
     best = predictions["uol"]
     scorer = trained.scorer
-    places = np.argsort(best.value)[np.linspace(3, len(test) - 4, 16).astype(int)]
+    places = shown_faces(best.value, test.rated)
     one = int(np.argsort(best.value)[len(test) * 2 // 3])
     outcomes = scorer.outcomes(trained.embed(test.centre[one : one + 1]))[0]
     rated = test.rated
@@ -177,6 +178,22 @@ def _write_report(
         f"{len(test)} new drawn faces, rated by simulated panels: what three methods predict, and how sure they are.",
         sections,
     )
+
+
+def shown_faces(value: npt.NDArray[np.float64], rated: RatedImages, count: int = 16) -> npt.NDArray[np.intp]:
+    """Faces at even steps of the ranking, of each skin tone in turn.
+
+    Skin tone has no part in the drawing game's rule, but among sixteen faces chance may seem to show one.
+    """
+    order = np.argsort(value)
+    tones = rated.groups["skin"].to_numpy()
+    kinds = list(dict.fromkeys(tones))
+    chosen: list[int] = []
+    for k, place in enumerate(np.linspace(3, len(order) - 4, count)):
+        fitting = np.flatnonzero(tones[order] == kinds[k % len(kinds)])
+        fitting = fitting[~np.isin(order[fitting], chosen)]
+        chosen.append(int(order[fitting[np.abs(fitting - place).argmin()]]))
+    return np.array(chosen, np.intp)
 
 
 def _row(method: str, own: Evaluation | None, other: Evaluation, seconds: float | None) -> dict[str, Any]:
