@@ -29,6 +29,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/comparator.py
 	$(BIN)/python benchmarks/bradley_terry.py
 	$(BIN)/python benchmarks/image_cache.py
+	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/training.py
 
 clean:

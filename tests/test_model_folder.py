@@ -92,3 +92,14 @@ def test_senseless_settings_are_refused(copy):
         with pytest.raises(UolError, match=r"config.json") as caught:
             Scorer.from_pretrained(copy)
         assert caught.value.exit_code == 1
+
+
+def test_half_the_size_and_nearly_the_same_scores(trained, drawn, tmp_path):
+    trained.scorer.save_pretrained(tmp_path / "full")
+    trained.scorer.save_pretrained(tmp_path / "half", half=True)
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("full", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    full, half = (Scorer.from_pretrained(tmp_path / name) for name in ("full", "half"))
+    for one, two in zip(full.score(drawn.images[:20]), half.score(drawn.images[:20]), strict=True):
+        assert one.value == pytest.approx(two.value, abs=0.02)
+    assert half.references.scores.tolist() == full.references.scores.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def check_target(folder: str | os.PathLike[str]) -> None:
         raise CallError(f"{target}: a folder with other files in it; choose another for the model")
 
 
-def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
+def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = False) -> None:
     """Write a model folder in one step: it is there whole, or not at all."""
     check_target(folder)
     config = FolderConfig(
@@ -51,8 +52,8 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str]) -> None:
     }
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
-        write_tensors(temporary / MODEL, scorer.model.state_dict())
-        write_tensors(temporary / REFERENCES, references)
+        write_tensors(temporary / MODEL, _stored(scorer.model.state_dict(), half))
+        write_tensors(temporary / REFERENCES, _stored(references, half, but=("score",)))
         write_text(temporary / CARD, model_card(scorer))
 
 
@@ -106,6 +107,18 @@ from uol import Scorer
 Scorer.from_pretrained("this folder").score(["photo.jpg"])
 ```
 """
+
+
+def _stored(tensors: Mapping[str, torch.Tensor], half: bool, but: tuple[str, ...] = ()) -> dict[str, torch.Tensor]:
+    """Tensors as they are written: in 16 bits where that is wanted and all values stay finite in them."""
+    return {
+        key: tensor.half() if half and key not in but and _fits_half(tensor) else tensor
+        for key, tensor in tensors.items()
+    }
+
+
+def _fits_half(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and bool(torch.isfinite(tensor.half()).all() or not torch.isfinite(tensor).all())
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -183,11 +183,14 @@ class Scorer(AskedWithImages):
 
         return load_scorer(name)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write a model folder: config.json, model.safetensors, references.safetensors, README.md."""
+    def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
+        """Write a model folder: config.json, model.safetensors, references.safetensors, README.md.
+
+        `half` stores weights in 16 bits, at half the size.
+        """
         from uol.model_folder import save_scorer
 
-        save_scorer(self, folder)
+        save_scorer(self, folder, half)
 
     def to(self, device: str | torch.device) -> Self:
         """Move the model and its references to a device."""
