@@ -71,7 +71,7 @@ def main() -> None:
             seconds = median_seconds(lambda g=graph: g.score_pixels(pixels.numpy())) / IMAGES  # type: ignore[misc]
         per_image[f"{name}, onnxruntime"] = seconds
         print(f"  with onnxruntime {1000 * seconds:.1f} ms per image")
-    large, fast = list(per_image.values())[0], min(per_image.values())
+    large, fast = next(iter(per_image.values())), min(per_image.values())
     print(f"large model in torch against the fastest: {large / fast:.1f} times")
 
 
