@@ -18,7 +18,7 @@ from uol.training.stepper import choose_engine, learning_rate
 
 def fresh(drawn, recipe):
     torch.manual_seed(recipe.seed)
-    return methods.find(recipe.method)(recipe, drawn.scale), PackedImages.pack(drawn, recipe.model)
+    return methods.find(recipe.method)(recipe, drawn.scale, 5), PackedImages.pack(drawn, recipe.model)
 
 
 def trained_weights(drawn, recipe, **options):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +15,9 @@ import torch
 from quick import quick_recipe
 from uol import methods
 from uol.errors import CallError, UolError
+from uol.losses import nearest_level
+from uol.methods.comboloss import ComboLoss
+from uol.methods.ldl import Ldl
 from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
 from uol.training.run import run
@@ -28,7 +37,7 @@ def test_predictions(drawn, name):
     assert ((low <= predictions.low) & (predictions.low <= predictions.value)).all()
     assert ((predictions.value <= predictions.high) & (predictions.high <= high)).all()
     assert np.isfinite(predictions.value).all()
-    if name == "uol":
+    if name in ("uol", "ldl", "uncertain-regression"):
         assert np.ptp(predictions.dispersion) > 0
     elif name == "order-learning":
         assert np.ptp(predictions.dispersion) == pytest.approx(0)
@@ -39,7 +48,7 @@ def test_predictions(drawn, name):
 @pytest.mark.parametrize("name", methods.names())
 def test_losses_have_a_total_and_gradients(drawn, name):
     recipe = quick_recipe(method=name)
-    method = methods.find(name)(recipe, drawn.scale)
+    method = methods.find(name)(recipe, drawn.scale, levels=5)
     data = PackedImages.pack(drawn, recipe.model)
     losses = method(fixed_batches(data, recipe, torch.device("cpu"))[0])
     losses["total"].backward()
@@ -94,3 +103,92 @@ def test_regression_pools_and_mirrors_as_the_recipe_says(drawn):
     assert method.head.in_features == 2 * method.model.backbone.width
     pixels = packed.centre
     assert np.allclose(method.predict(pixels).value, method.predict(pixels.flip(-1)).value, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_losses_fall_and_a_checkpoint_brings_the_same_predictions_back(drawn, tmp_path, name):
+    recipe = quick_recipe(method=name, epochs=6)
+    packed = PackedImages.pack(drawn, recipe.model)
+    reports = []
+    first = run(packed, recipe, tmp_path / "run", reports.append, accelerator="cpu").predict(packed.centre)
+    assert reports[-1].losses["total"] < reports[0].losses["total"]
+    again = run(packed, recipe, tmp_path / "run", reports.append, accelerator="cpu").predict(packed.centre)
+    assert len(reports) == 6  # nothing was trained again
+    for one, two in zip(first, again, strict=True):
+        assert np.array_equal(one, two, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_another_panels_scale(drawn_b, name):
+    recipe = quick_recipe(method=name, epochs=6)
+    packed = PackedImages.pack(drawn_b, recipe.model)
+    predictions = run(packed, recipe, accelerator="cpu").predict(packed.centre)
+    assert ((predictions.value >= 1) & (predictions.value <= 10)).all()
+    assert np.abs(predictions.value - drawn_b.scores).mean() < 3
+    assert ((predictions.low <= predictions.value) & (predictions.value <= predictions.high)).all()
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_losses_are_of_32_bits_where_products_are_of_16(drawn, name):
+    recipe = quick_recipe(method=name)
+    method = methods.find(name)(recipe, drawn.scale, levels=5)
+    batch = fixed_batches(PackedImages.pack(drawn, recipe.model), recipe, torch.device("cpu"))[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        losses = method(batch)
+    assert all(loss.dtype == torch.float32 and torch.isfinite(loss) for loss in losses.values())
+
+
+@pytest.mark.parametrize("name", ["ldl", "uncertain-regression"])
+def test_dispersion_is_that_of_the_panel_where_known(drawn, name):
+    recipe = quick_recipe(method=name)
+    packed = PackedImages.pack(drawn, recipe.model)
+    told = run(packed, recipe, accelerator="cpu").predict(packed.centre).dispersion
+    assert np.median(told) == pytest.approx(np.median(np.sqrt(drawn.variances)), rel=0.25)
+    unknown = PackedImages.pack(replace(drawn, variances=np.full(80, np.nan)), recipe.model)
+    assert np.isnan(run(unknown, recipe, accelerator="cpu").predict(packed.centre).dispersion).all()
+
+
+def test_ldl_without_histograms_is_refused_in_one_line(drawn):
+    recipe = quick_recipe(method="ldl")
+    packed = PackedImages.pack(replace(drawn, histograms=None), recipe.model)
+    with pytest.raises(CallError, match="method ldl learns histograms of ratings: give data with") as refused:
+        run(packed, recipe, accelerator="cpu")
+    assert "\n" not in str(refused.value)
+
+
+def test_ldl_predicts_the_mean_of_its_distribution(drawn_b):
+    method = Ldl(quick_recipe(), drawn_b.scale, levels=10).eval()
+    pixels = PackedImages.pack(drawn_b, quick_recipe().model).centre[:8]
+    with torch.inference_mode():
+        shares = method.head(method.model.features(pixels)).softmax(-1).double().numpy()
+    levels = np.arange(1, 11)
+    mean = shares @ levels
+    assert np.allclose(method.predict(pixels).value, mean, atol=1e-5)
+    spread = np.sqrt((shares * (levels - mean[:, None]) ** 2).sum(-1)) / drawn_b.scale.unit
+    assert np.allclose(method.values(pixels)[1], spread, atol=1e-5)
+
+
+def test_comboloss_weighs_the_classes_of_the_training_images(drawn):
+    recipe = quick_recipe(method="comboloss", epochs=1)
+    method = run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
+    assert isinstance(method, ComboLoss)
+    fresh = ComboLoss(recipe, drawn.scale)
+    assert fresh.class_weight.tolist() == [1] * 5
+    fresh.prepare_for(PackedImages.pack(drawn, recipe.model))
+    count = np.bincount(nearest_level(torch.from_numpy(drawn.scores), drawn.scale, 5), minlength=5)
+    assert fresh.class_weight.tolist() == pytest.approx(list(80 / 5 / np.maximum(count, 1)))
+    assert not torch.equal(method.class_weight, fresh.class_weight)  # the held-out images are not among its own
+
+
+def test_the_guides_method_works(drawn, monkeypatch):
+    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text(encoding="utf-8")
+    code, line = re.findall(r"```python\n(.*?)```", guide[guide.index("## Add a method") :], re.S)
+    module = types.ModuleType("uol.methods.absolute")
+    exec(code, module.__dict__)
+    monkeypatch.setitem(sys.modules, "uol.methods.absolute", module)
+    for name, place in eval(f"{{{line}}}").items():
+        monkeypatch.setitem(methods._METHODS, name, place)
+    recipe = quick_recipe(method="absolute")
+    packed = PackedImages.pack(drawn, recipe.model)
+    predictions = run(packed, recipe, accelerator="cpu").predict(packed.centre)
+    assert ((predictions.low <= predictions.value) & (predictions.value <= predictions.high)).all()

@@ -1,4 +1,4 @@
-"""The three losses of UOL and their sum: pure functions of tensors."""
+"""The three losses of UOL and their sum, and those of the methods it is compared with: pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from uol.gaussians import DispersionForm, Gaussians, dispersion_degree, wasserstein_distance
 from uol.order import TOLERANCE
+from uol.scale import Scale
 
 
 class LossParts(NamedTuple):
@@ -88,6 +89,51 @@ def histogram_cross_entropy(logits: Tensor, share: Tensor) -> Tensor:
     known = torch.isfinite(share).all(-1)
     loss = F.cross_entropy(logits, torch.where(known[:, None], share, 0.0), reduction="none")
     return weighted_mean(loss, known.to(loss.dtype))
+
+
+def histogram_divergence(logits: Tensor, share: Tensor) -> Tensor:
+    """KL divergence of predicted rating levels from the shares of the ratings, (M, L); NaN rows take no part."""
+    known = torch.isfinite(share).all(-1)
+    truth = torch.where(known[:, None], share, 0.0)
+    negative_entropy = weighted_mean(torch.xlogy(truth, truth).sum(-1), known.to(truth.dtype))
+    return negative_entropy + histogram_cross_entropy(logits, share)
+
+
+def level_moments(logits: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of distributions over levels: (M, L), (L,) → (M,), (M,)."""
+    probability = logits.softmax(-1)
+    mean = (probability * levels).sum(-1)  # a matrix product would be taken in bfloat16 under autocast
+    return mean, (probability * (levels - mean[:, None]).square()).sum(-1).sqrt()
+
+
+def nearest_level(scores: Tensor, scale: Scale, levels: int) -> Tensor:
+    """Which of equally spaced levels, the ends of the scale included, is nearest to each score: 0 … levels − 1."""
+    # Counted from 1, so that on the scale of 1 to 5 a half goes where rounding the score itself takes it.
+    place = 1 + (scores - scale.low) * ((levels - 1) / (scale.high - scale.low))
+    return place.round().long().clamp(1, levels) - 1
+
+
+def inverse_frequency(classes: Tensor, number: int) -> Tensor:
+    """Weights of classes inverse to how often each occurs, 1 where all are as frequent; one unseen counts as once."""
+    count = torch.bincount(classes, minlength=number).clamp_min(1)
+    return len(classes) / (number * count)
+
+
+def crnet_loss(score: Tensor, logits: Tensor, truth: Tensor, classes: Tensor) -> dict[str, Tensor]:
+    """0.4 · cross entropy of the classes + 0.6 · squared error of the score, as CRNet weighs them."""
+    entropy, error = F.cross_entropy(logits, classes), F.mse_loss(score, truth)
+    return {"total": 0.4 * entropy + 0.6 * error, "score": error, "classes": entropy}
+
+
+def combo_loss(
+    score: Tensor, logits: Tensor, truth: Tensor, classes: Tensor, levels: Tensor, weight: Tensor
+) -> dict[str, Tensor]:
+    """2 · |score − truth| + |Σ pᵢ·levelᵢ − truth| + cross entropy weighted by class, as ComboLoss sums them."""
+    error = F.l1_loss(score, truth)
+    expectation = F.l1_loss(level_moments(logits, levels)[0], truth)
+    entropy = F.cross_entropy(logits, classes, weight)
+    total = 2 * error + expectation + entropy
+    return {"total": total, "score": error, "expectation": expectation, "classes": entropy}
 
 
 def uol_loss(order: Tensor, ordinal: Tensor, dispersion: Tensor, alpha: float, beta: float) -> LossParts:

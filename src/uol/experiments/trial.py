@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 import uol
-from uol import provenance
+from uol import methods, provenance
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.result import Name, Result, read_result, write_result
@@ -129,7 +129,8 @@ def finished(folder: Path, rated: RatedImages, pixels: str, split: str, recipe: 
     made = result.provenance
     same = made.settings == recipe.model_dump(mode="json") and result.split == split
     same = same and (made.data.fingerprint, made.data.pixels) == (rated.fingerprint, pixels)
-    return result if same and ((folder / MODEL).is_dir() or recipe.method == "regression") else None
+    whole = (folder / MODEL).is_dir() or not hasattr(methods.find(recipe.method), "scorer")
+    return result if same and whole else None
 
 
 def evaluate_on(scorer: Scorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _METHODS = {
     "regression": ("uol.methods.regression", "Regression"),
+    "ldl": ("uol.methods.ldl", "Ldl"),
+    "uncertain-regression": ("uol.methods.uncertain_regression", "UncertainRegression"),
+    "crnet": ("uol.methods.crnet", "CrNet"),
+    "comboloss": ("uol.methods.comboloss", "ComboLoss"),
     "order-learning": ("uol.methods.order_learning", "OrderLearning"),
     "uol": ("uol.methods.uol", "Uol"),
 }

@@ -37,8 +37,9 @@ class Predictions(NamedTuple):
 class Method(nn.Module, ABC):
     """A network and its losses.
 
-    `forward(batch)` gives the losses by name, with their sum under "total". After training, `finish` does what needs
-    the whole training set (references, calibration on the held-out images), and `predict` answers.
+    Before training, `prepare_for` may look at the training images. `forward(batch)` gives the losses by name, with
+    their sum under "total". After training, `finish` does what needs the whole training set (references, calibration
+    on the held-out images), and `predict` answers.
     """
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
@@ -47,6 +48,9 @@ class Method(nn.Module, ABC):
         self.recipe = recipe
         self.scale = scale
         self.levels = levels
+
+    def prepare_for(self, training: PackedImages) -> None:
+        """Learn from the training images what the losses need beforehand, such as how frequent classes are."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> dict[str, Tensor]:

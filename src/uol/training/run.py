@@ -49,6 +49,10 @@ def run(
     if np.ptp(rated.scores) == 0:
         raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
     training, held_out = hold_out(packed, recipe)
+    torch.manual_seed(recipe.seed)
+    levels = 0 if rated.histograms is None else rated.histograms.shape[1]
+    method = methods.find(recipe.method)(recipe, rated.scale, levels)  # before the folder is claimed: it may refuse
+    method.prepare_for(training)
     checkpoint = None
     reports: list[EpochReport] = []
     if folder is not None:
@@ -64,9 +68,6 @@ def run(
         if report is not None:
             report(epoch)
 
-    torch.manual_seed(recipe.seed)
-    levels = 0 if rated.histograms is None else rated.histograms.shape[1]
-    method = methods.find(recipe.method)(recipe, rated.scale, levels)
     train(method, training, recipe, checkpoint, note, accelerator, held_out)
     method.finish(training, held_out)
     return method

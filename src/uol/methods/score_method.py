@@ -1,0 +1,92 @@
+"""What all methods share whose network gives the score itself: features, mirror images, intervals, dispersion."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
+from uol.methods.base import Floats, Method, Predictions
+from uol.model import FeatureModel
+from uol.scale import Scale
+from uol.training.batches import PackedImages
+from uol.training.recipe import Recipe
+
+
+class Estimates(NamedTuple):
+    """Scores of N images in units of the scale and degrees of dispersion, each (N,); NaN for a degree not told."""
+
+    score: Tensor
+    degree: Tensor
+
+    @classmethod
+    def of(cls, score: Tensor) -> Self:
+        """Scores alone."""
+        return cls(score, torch.full_like(score, torch.nan))
+
+
+class ScoreMethod(Method):
+    """Features, and what becomes of their estimates; a method adds its heads, its losses and `estimate`.
+
+    Scores are learnt in units of the scale, so that every panel's are of one size.
+    """
+
+    tells_dispersion = False
+
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
+        super().__init__(recipe, scale, levels)
+        self.model = FeatureModel(recipe.model, self.pretrained)
+        self.prepare(self.model.backbone)
+        self.calibration = Calibration()
+
+    @abstractmethod
+    def estimate(self, features: Tensor) -> Estimates:
+        """What the trained network says of images, by their features (N, width)."""
+
+    def score_unit(self, width: int) -> nn.Linear:
+        """One linear unit for the score, starting at the middle of the scale."""
+        unit = nn.Linear(width, 1)
+        nn.init.constant_(unit.bias, (self.scale.low + self.scale.high) / 2 / self.scale.unit)
+        return unit
+
+    def in_units(self, scores: Tensor) -> Tensor:
+        """Scores of the panel in units of its scale."""
+        return scores / self.scale.unit
+
+    def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
+        """Learn the width of intervals from the held-out images; the score itself is left as the network gives it.
+
+        Dispersion is learnt from them too, or from the training images where too few have a known rating variance.
+        """
+        if held_out is not None:
+            value, _ = self.values(held_out.centre)
+            self.calibration = calibrate(held_out.rated.scores, value, np.ones_like(value), line=False)
+        if self.tells_dispersion:
+            enough = held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE
+            known = held_out if held_out is not None and enough else training
+            _, degree = self.values(known.centre)
+            self.calibration = self.calibration.with_dispersion(degree, known.rated.variances)
+
+    def predict(self, pixels: Tensor) -> Predictions:
+        """Predicted scores with intervals of one width."""
+        value, degree = self.values(pixels)
+        value = np.clip(value, *self.scale)
+        half = self.calibration.half_width(np.ones_like(value))
+        low, high = np.clip(value - half, *self.scale), np.clip(value + half, *self.scale)
+        return Predictions(value, low, high, self.calibration.dispersion(degree))
+
+    @torch.inference_mode()
+    def values(self, pixels: Tensor) -> tuple[Floats, Floats]:
+        """Scores on the panel's scale, not yet clipped to it, and uncalibrated degrees of dispersion."""
+        self.eval()
+        parts = []
+        for part in torch.split(pixels, 128):
+            views = [part, part.flip(-1)] if self.recipe.scoring.mirror else [part]
+            told = [torch.stack(self.estimate(self.model.features(view.to(self.device)))) for view in views]
+            parts.append(torch.stack(told).mean(0).cpu())
+        score, degree = torch.cat(parts, 1).double().numpy()
+        return score * self.scale.unit, degree
