@@ -83,3 +83,13 @@ def test_dispersion_without_knowledge_or_with_little():
     assert Calibration().with_dispersion(np.ones(5), nan) == Calibration()
     few = Calibration().with_dispersion(np.arange(1.0, 6), np.full(5, 0.25))
     assert few.dispersion([0.1, 10.0]) == pytest.approx([0.5, 0.5])
+
+
+def test_a_line_from_as_many_images_as_are_enough():
+    rng = np.random.default_rng(0)
+    raw = rng.uniform(1, 10, 12)
+    truth = 4 + 0.3 * raw + rng.normal(0, 0.05, 12)
+    assert calibrate(truth, raw, np.ones(12)).slope == 1
+    fitted = calibrate(truth, raw, np.ones(12), enough=10)
+    assert fitted.slope == pytest.approx(0.3, abs=0.03)
+    assert fitted.intercept == pytest.approx(4, abs=0.2)

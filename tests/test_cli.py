@@ -200,6 +200,54 @@ def test_score_to_a_file_from_a_list_and_again(uol, model_folder, image_files, t
     assert (code, "choose one" in err) == (2, True)
 
 
+def test_nothing_is_written_over_what_is_scored(uol, model_folder, image_files, tmp_path):
+    shutil.copytree(image_files, tmp_path / "photos")
+    image = sorted((tmp_path / "photos").iterdir())[0]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "photos").iterdir()}
+    for call in (
+        ("rank", image, "--out", image),
+        ("rank", image, "--html", image),
+        ("score", image, "--explain", image),
+        ("score", tmp_path / "photos", "--explain", tmp_path / "photos"),
+        ("score", image, "--out", image),
+    ):
+        code, _, err = uol(*call, "--model", model_folder)
+        assert code == 2
+        assert "choose another name" in err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "photos").iterdir()} == before
+
+
+def test_lists_may_have_blank_lines_and_missing_files(uol, model_folder, image_files, tmp_path, monkeypatch):
+    good = sorted(image_files.iterdir())[0]
+    monkeypatch.chdir(image_files)  # a blank line must not stand for this folder
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"\ufeff{good}\n\n  \n{tmp_path / 'gone.jpg'}\n"))
+    code, out, err = uol("score", "-", "--model", model_folder, "--json")
+    rows = json.loads(out)
+    assert code == 1
+    assert [row["image"] for row in rows] == [str(good), str(tmp_path / "gone.jpg")]
+    assert "no such image file" in rows[1]["error"]
+    assert "1 of 2 images" in err
+
+
+def test_wrong_calls_are_refused_before_anything_is_scored(uol, model_folder, image_files, ratings_file, tmp_path):
+    model = ("--model", model_folder)
+    for call, told in [
+        (("score", image_files, "--explain", tmp_path / "one.png"), "cannot hold 10 pictures"),
+        (("score", image_files, "--explain", tmp_path / "one.jpg"), "pictures are PNG files"),
+        (("score", image_files, "--all-faces"), "takes images whole"),
+        (("score", image_files, "--explain", tmp_path / "x", "--runtime", "onnx"), "--runtime torch"),
+        (("score", image_files, "--out", tmp_path), "must end in"),
+        (("rank", image_files, "--out", tmp_path / "x.txt"), "must end in"),
+        (("anchor", image_files, ratings_file, "--votes", "--scale", "1", "5", "--out", tmp_path / "n"), "--scale"),
+        (("anchor", image_files, ratings_file, "--out", model_folder), "the model itself"),
+    ]:
+        code, out, err = uol(*call, *model)
+        assert (code, out) == (2, ""), err
+        assert told in err
+        assert len(err.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_ranking_as_a_page_and_a_score_explained(uol, model_folder, image_files, tmp_path):
     code, _, err = uol("rank", image_files, "--model", model_folder, "--html", tmp_path / "page.html")
     assert code == 0, err

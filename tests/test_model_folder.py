@@ -103,3 +103,21 @@ def test_half_the_size_and_nearly_the_same_scores(trained, drawn, tmp_path):
     for one, two in zip(full.score(drawn.images[:20]), half.score(drawn.images[:20]), strict=True):
         assert one.value == pytest.approx(two.value, abs=0.02)
     assert half.references.scores.tolist() == full.references.scores.tolist()
+
+
+def test_other_projects_folders_are_not_replaced(trained, tmp_path):
+    for name, files in (("notes", ["README.md"]), ("theirs", ["config.json", "model.safetensors"])):
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).write_text('{"architectures": []}')
+        with pytest.raises(CallError, match="a folder with other files in it"):
+            trained.scorer.save_pretrained(tmp_path / name)
+        assert sorted(path.name for path in (tmp_path / name).iterdir()) == sorted(files)
+
+
+def test_a_link_to_a_model_folder_stays_a_link(trained, tmp_path):
+    trained.scorer.save_pretrained(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    trained.scorer.save_pretrained(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]

@@ -90,7 +90,7 @@ def test_what_is_missing_or_damaged_is_one_line(model_folder, exported, tmp_path
         shutil.copytree(exported, broken)
         (broken / name).unlink() if content is None else (broken / name).write_bytes(content)
         with pytest.raises(
-            UolError, match=f"model.onnx: damaged, or files of the folder are missing; {remedy}"
+            UolError, match=f"model.onnx: damaged, or made for other settings, references or weights; {remedy}"
         ) as told:
             OnnxScorer(broken)
         assert "\n" not in str(told.value)

@@ -102,6 +102,39 @@ def test_another_job_or_a_changed_input_is_done_again(tmp_path, inputs):
         assert [r["image"] for r in kept.rows] == [str(inputs[0]), "new"]
 
 
+def test_an_interrupted_repetition_leaves_the_finished_file_as_it_was(tmp_path, inputs):
+    out = tmp_path / "rows.csv"
+    with RowFile(out, JOB, COLUMNS) as kept:
+        for one in inputs:
+            kept.add(one, [row(str(one))])
+    before = out.read_bytes()
+    interrupted(out, inputs[:1], KeyboardInterrupt())
+    assert out.read_bytes() == before
+
+
+def test_interrupted_rows_are_of_what_was_asked_for_and_has_not_changed(tmp_path, inputs):
+    out = tmp_path / "rows.csv"
+    interrupted(out, inputs[:2], KeyboardInterrupt())
+    inputs[0].write_bytes(b"changed")
+    with pytest.raises(KeyboardInterrupt), RowFile(out, JOB, COLUMNS) as kept:
+        assert kept.missing([inputs[0], inputs[3]]) == [inputs[0], inputs[3]]
+        raise KeyboardInterrupt
+    assert len(pd.read_csv(out)) == 0
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".jsonl", ".parquet"])
+def test_names_that_are_no_text_are_kept_as_far_as_the_format_can(tmp_path, suffix):
+    name = b"bad\xff.jpg".decode(errors="surrogateescape")
+    with RowFile(tmp_path / f"rows{suffix}", JOB, COLUMNS) as kept:
+        kept.add(tmp_path / name, [row(name)])
+    assert (tmp_path / f"rows{suffix}").stat().st_size > 0
+
+
+def test_parquet_has_numbers_even_where_nothing_was_scored(tmp_path):
+    write_rows(tmp_path / "r.parquet", [{"image": "a", "value": None, "error": "broken"}], COLUMNS)
+    assert pd.read_parquet(tmp_path / "r.parquet")["value"].dtype == "float64"
+
+
 def test_wrong_names_and_places(tmp_path):
     with pytest.raises(CallError, match=r"must end in \.csv"):
         RowFile(tmp_path / "rows.txt", JOB, COLUMNS)

@@ -36,6 +36,8 @@ class AskedWithImages(ABC):
     def score(self, images: Images | ImageLike, batch_size: int = 32) -> list[Score]:
         """Score images given as paths, PIL images or uint8 arrays."""
         images = as_sequence(images)
+        if batch_size < 1:
+            raise CallError(f"batch_size must be at least 1, not {batch_size}")
         batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
         return [score for batch in batches for score in self.score_pixels(self.framed(batch))]
 
@@ -64,6 +66,8 @@ def as_sequence(images: Images | ImageLike) -> Images:
     single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
     if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
         return [images]  # type: ignore[list-item]
+    if not hasattr(images, "__getitem__"):
+        images = list(images)  # type: ignore[arg-type]
     if len(images) == 0:  # type: ignore[arg-type]
         raise CallError("no images were given")
     return images  # type: ignore[return-value]

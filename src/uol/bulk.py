@@ -19,6 +19,7 @@ from PIL import Image
 
 from uol.errors import ImageError
 from uol.images import fit_square, read_image
+from uol.row_file import FIGURES, Row
 
 if TYPE_CHECKING:
     from uol.asking import AskedWithImages
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from uol.model_config import ModelConfig
     from uol.scores import Score
 
-Row: TypeAlias = dict[str, Any]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
-
-FIGURES = ("value", "low", "high", "dispersion")
 
 
 class FramedFile(NamedTuple):
@@ -75,7 +73,7 @@ def score_files(
     for index, framed in _framed(paths, scorer.config, all_faces, workers or os.cpu_count() or 1, 2 * batch_size):
         waiting.append((index, framed))
         count += sum(one.pixels is not None for one in framed)
-        if count >= batch_size:
+        if count >= batch_size or len(waiting) >= 2 * batch_size:
             yield from _scored(scorer, waiting)
             waiting, count = [], 0
     yield from _scored(scorer, waiting)

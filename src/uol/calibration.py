@@ -75,11 +75,16 @@ class Calibration(BaseModel):
 
 
 def calibrate(
-    truth: npt.ArrayLike, raw: npt.ArrayLike, standard_error: npt.ArrayLike, level: float = 0.95, line: bool = True
+    truth: npt.ArrayLike,
+    raw: npt.ArrayLike,
+    standard_error: npt.ArrayLike,
+    level: float = 0.95,
+    line: bool = True,
+    enough: int = ENOUGH_FOR_LINE,
 ) -> Calibration:
     """Learn a `Calibration` from images whose panel means `truth` had no part in their raw scores.
 
-    From fewer than 30 images no line is fitted, nor where it would turn the order round; from fewer than 40 the
+    From fewer than `enough` images no line is fitted, nor where it would turn the order round; from fewer than 40 the
     quantile is Student's instead of the sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
     """
     from scipy.stats import norm, t  # takes half a second to import, which scoring need not wait for
@@ -90,7 +95,7 @@ def calibrate(
     if n < 2:
         return Calibration(level=level, quantile=float(norm.ppf(0.5 + level / 2)))
     slope, intercept = 1.0, 0.0
-    if line and n >= ENOUGH_FOR_LINE and (fitted := _slope(x, y)) > 0:
+    if line and n >= enough and (fitted := _slope(x, y)) > 0:
         slope = fitted
         intercept = float(y.mean() - slope * x.mean())
     residual = y - (intercept + slope * x)

@@ -37,7 +37,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path`, on failure it vanishes."""
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays a link, to what is replaced
     if target.exists() and not target.is_dir():
         raise UolError(f"cannot write folder {target}: a file of that name is in the way")
     temporary: Path | None = None
@@ -50,7 +50,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             old = temporary.with_name(temporary.name + ".old")
             target.rename(old)
             temporary.rename(target)
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)
         else:
             temporary.rename(target)
     except OSError as error:
@@ -63,7 +63,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` to `path` in one step."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")  # names of files may be no text
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

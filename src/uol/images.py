@@ -81,7 +81,8 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
-    if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3):
+    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)
+    if array.dtype != np.uint8 or not shaped or array.size == 0:
         raise ImageError(f"an image array must be uint8, H×W or H×W×3; got {array.dtype} {array.shape}")
     return Image.fromarray(array).convert("RGB")
 

@@ -28,9 +28,15 @@ MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Refuse to put a model where other files would be lost: only an older model folder is ever replaced."""
     target = Path(folder)
-    known = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH}
-    if target.is_dir() and {entry.name for entry in target.iterdir()} - known:
-        raise CallError(f"{target}: a folder with other files in it; choose another for the model")
+    if not target.is_dir() or not any(target.iterdir()):
+        return
+    refusal = CallError(f"{target}: a folder with other files in it; choose another for the model")
+    if {entry.name for entry in target.iterdir()} - {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH}:
+        raise refusal
+    try:
+        read_config(target)  # other projects' models have files of the same names
+    except UolError as error:
+        raise refusal from error
 
 
 def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = False) -> None:

@@ -82,15 +82,12 @@ def _open_graph(path: Path, threads: int) -> Any:
     remedy = "uol export MODEL --out FOLDER makes it"
     if not path.is_file():
         raise UolError(f"{path}: no such graph; {remedy}")
+    if fingerprint(path.parent).encode() not in path.read_bytes():  # before it is opened: it may not even fit
+        raise UolError(f"{path}: damaged, or made for other settings, references or weights; {remedy}")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what fails is raised, and told below
     options.intra_op_num_threads = threads
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        made_for = session.get_modelmeta().custom_metadata_map.get(FINGERPRINT)
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common kind of their own
-        reason = str(error).splitlines()[0][:160]
-        raise UolError(f"{path}: damaged, or files of the folder are missing; {remedy} ({reason})") from error
-    if made_for != fingerprint(path.parent):
-        raise UolError(f"{path}: made for other settings, references or weights than the folder's; {remedy}")
-    return session
+        raise UolError(f"{path}: damaged, or made for other settings, references or weights; {remedy}") from error

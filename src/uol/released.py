@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from uol.errors import CallError
-from uol.model_config import SCORE_GRAPH
 
 if TYPE_CHECKING:
     from uol.onnx_scorer import OnnxScorer
@@ -34,7 +33,8 @@ def find_model(name: str | os.PathLike[str]) -> Path:
         return _FOLDER / str(name)
     folder = Path(name)
     if folder.is_dir():
-        return folder
+        inside = folder / "model"  # of a run folder
+        return inside if (inside / "config.json").is_file() and not (folder / "config.json").is_file() else folder
     shipped = f"those that ship: {', '.join(names())}" if names() else "none ships with this version"
     raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
 
@@ -58,6 +58,8 @@ def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto") -> Score
     Left to choose, a model with a graph beside it is asked through onnxruntime, which starts in a fraction of the time
     torch takes, unless the machine has a GPU.
     """
+    from uol.model_config import SCORE_GRAPH
+
     folder = find_model(name)
     if runtime == "auto":
         ready = (folder / SCORE_GRAPH).is_file() and find_spec("onnxruntime") is not None

@@ -20,6 +20,7 @@ from uol.files import plain, replacing, write_text
 
 Row: TypeAlias = dict[str, Any]
 
+FIGURES = ("value", "low", "high", "dispersion")
 SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 
 
@@ -31,18 +32,21 @@ class RowFile:
     """
 
     def __init__(self, path: Path, job: Mapping[str, Any], columns: Sequence[str]) -> None:
-        if path.suffix.lower() not in SUFFIXES:
-            raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which says the format")
+        check_suffix(path)
         self.path = path
         self.journal = path.with_name(f".{path.name}.rows")
         self._job = plain(dict(job))
         self._columns = columns
+        self._mine = True  # whether what lies at `path`, if anything, is this job's own unfinished output
         self._done: dict[str, list[Row]] = {}
         self._states: dict[str, str] = {}
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
+        if self.path.is_dir():
+            raise CallError(f"{self.path}: a folder is there; name a file")
         self._done, self._states = self._taken_up()
+        self._mine = bool(self._done) or not self.path.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_text(self.journal, "".join([_line(self._job), *map(self._entry, self._done)]))
@@ -54,14 +58,16 @@ class RowFile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         assert self._file is not None
         self._file.close()
-        if kind is None or issubclass(kind, KeyboardInterrupt):
+        if kind is None or (issubclass(kind, KeyboardInterrupt) and self._mine):
             write_rows(self.path, self.rows, self._columns)
         if kind is None:
             self.journal.unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[Path]) -> list[Path]:
-        """The inputs that have no rows yet, or changed since."""
-        return [path for path in inputs if self._states.get(str(path)) != _state(path)]
+        """The inputs that have no rows yet, or changed since; rows of those, and of what is not asked for, go."""
+        kept = [str(path) for path in inputs if self._states.get(str(path)) == _state(path)]
+        self._done = {key: self._done[key] for key in kept}
+        return [path for path in inputs if str(path) not in self._done]
 
     def add(self, path: Path, rows: list[Row]) -> None:
         """Keep the rows of one input."""
@@ -104,8 +110,15 @@ class RowFile:
         return done, states
 
 
+def check_suffix(path: Path) -> None:
+    """Refuse a name that says no format."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which says the format")
+
+
 def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Write rows to a file in the format that its name says."""
+    check_suffix(path)
     kind = path.suffix.lower()
     if kind == ".parquet":
         _write_parquet(path, rows, columns)
@@ -114,7 +127,7 @@ def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     elif kind == ".jsonl":
         write_text(path, "".join(map(_line, rows)))
     else:
-        write_text(path, json.dumps(plain(list(rows)), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_text(path, json.dumps(plain(list(rows)), indent=2, allow_nan=False) + "\n")
 
 
 def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
@@ -138,6 +151,8 @@ def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> N
     import pandas as pd
 
     table = pd.DataFrame([{name: _cell(row.get(name)) for name in columns} for row in rows], columns=list(columns))
+    numbers = [name for name in columns if name in FIGURES]
+    table = table.astype(dict.fromkeys(numbers, "float64"))  # also where no image could be scored
     with replacing(path) as temporary:
         try:
             table.to_parquet(temporary, index=False)
@@ -146,11 +161,12 @@ def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> N
 
 
 def _cell(value: Any) -> Any:
-    return flat(value) if isinstance(value, Mapping) else value
+    value = flat(value) if isinstance(value, Mapping) else value
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _line(value: Any) -> str:
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(value), allow_nan=False) + "\n"  # ASCII: a name may hold bytes that are no text
 
 
 def _state(path: Path) -> str:

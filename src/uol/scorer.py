@@ -170,7 +170,8 @@ class Scorer(AskedWithImages):
         gaussians = self.embed(rated.images)
         scorer = Scorer.build(self.model, rated, gaussians, self.scoring, per_bin=len(rated))
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
-        calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error)
+        # Even ten anchors need the line: another panel's standard is what they are there to tell.
+        calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error, enough=FEWEST_ANCHORS)
         scorer.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
         return scorer
 

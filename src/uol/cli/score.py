@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 from uol.cli.data import ReadOption, ScaleOption, load
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
+from uol.released import DEFAULT
 
 if TYPE_CHECKING:
     from uol.onnx_scorer import OnnxScorer
@@ -55,12 +56,11 @@ HEADINGS = {
     "image": "image", "place": "face", "value": "score", "low": "low", "high": "high", "dispersion": "dispersion",
     "error": "error",
 }  # fmt: skip
-DEFAULT_MODEL = "uol-fast-scut5500"
 
 
 def score(
     images: ImagesArgument,
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = DEFAULT,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     out: OutOption = None,
@@ -79,13 +79,21 @@ def score(
     """
     from uol.released import open_model
 
+    form = _format(as_json, as_csv)
     paths = expand(images)
+    _check_targets(paths, out, explain)
+    if explain is not None:
+        from uol.reports.explain import picture_paths
+
+        picture_paths([str(path) for path in paths], explain)
+        if runtime is Runtime.ONNX:
+            raise CallError("--explain needs --runtime torch")
     scorer = open_model(model, "torch" if explain is not None else runtime.value)
     rows = _score(scorer, model, paths, out, all_faces)
     if explain is not None:
         _explain(scorer, rows, explain)
     if out is None or as_json or as_csv:
-        _print(rows, _format(as_json, as_csv), HEADINGS)
+        _print(rows, form, HEADINGS)
     else:
         say(f"{len(rows)} rows: {out}")
     _finish(rows)
@@ -94,7 +102,7 @@ def score(
 def compare(
     first: Annotated[Path, typer.Argument(help="An image.")],
     second: Annotated[Path, typer.Argument(help="Another image.")],
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = DEFAULT,
     as_json: JsonOption = False,
     runtime: RuntimeOption = Runtime.AUTO,
 ) -> None:
@@ -116,10 +124,12 @@ def compare(
 
 def rank(
     images: ImagesArgument,
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = DEFAULT,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
-    out: OutOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the ranking to a .csv, .json, .jsonl or .parquet file.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the images in their order.")] = None,
     all_faces: FacesOption = False,
     runtime: RuntimeOption = Runtime.AUTO,
@@ -129,10 +139,15 @@ def rank(
     Example: uol rank photos/ --html ranking.html
     """
     from uol.released import open_model
-    from uol.row_file import write_rows
+    from uol.row_file import check_suffix, write_rows
 
+    form = _format(as_json, as_csv)
+    paths = expand(images)
+    _check_targets(paths, out, html)
+    if out is not None:
+        check_suffix(out)
     scorer = open_model(model, runtime.value)
-    rows = _ranked(_score(scorer, model, expand(images), None, all_faces))
+    rows = _ranked(_score(scorer, model, paths, None, all_faces))
     columns = ("rank", "tied", *COLUMNS)
     if out is not None:
         write_rows(out, rows, columns)
@@ -143,7 +158,7 @@ def rank(
         write_contact_sheet(html, rows, scorer.panel)
         say(f"page: {html}")
     if (out is None and html is None) or as_json or as_csv:
-        _print(rows, _format(as_json, as_csv), {"rank": "rank", "tie": "", **HEADINGS}, columns)
+        _print(rows, form, {"rank": "rank", "tie": "", **HEADINGS}, columns)
     _finish(rows)
 
 
@@ -151,7 +166,7 @@ def anchor(
     folder: Annotated[Path, typer.Argument(help="A folder of images that another panel rated.")],
     table: Annotated[Path, typer.Argument(help="The ratings: CSV, Parquet or XLSX; wide, long or means.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
-    model: ModelOption = DEFAULT_MODEL,
+    model: ModelOption = DEFAULT,
     votes: Annotated[bool, typer.Option("--votes", help="The table has votes on pairs instead of ratings.")] = False,
     scale: ScaleOption = None,
     read: ReadOption = None,
@@ -168,6 +183,10 @@ def anchor(
     from uol.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
 
     check_target(out)
+    if votes and scale is not None:
+        raise CallError("--scale: for ratings; votes make a scale of their own")
+    if out.resolve() == find_model(model).resolve():
+        raise CallError(f"{out}: the model itself; choose another folder for the anchored one")
     scorer = Scorer.from_pretrained(find_model(model))
     rated = load("votes" if votes else "own", folder, table, scale, read)
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
@@ -186,30 +205,49 @@ def anchor(
 
 
 def expand(images: Iterable[str]) -> list[Path]:
-    """Files as they are, folders as the images in them, patterns as what they match, - as the lines of stdin."""
+    """Files as they are, folders as the images in them, patterns as what they match, - as the lines of stdin.
+
+    What an argument names must be there; a missing file of a list has its row, with the reason, like a broken one.
+    """
     found: list[Path] = []
     for name in images:
-        found += _expanded(line.rstrip("\r\n") for line in sys.stdin) if name == "-" else _expanded([name])
+        if name == "-":
+            lines = (line.rstrip("\r\n").removeprefix("\ufeff") for line in sys.stdin)
+            found += [path for line in lines if line.strip() for path in _expanded(line, missing_ok=True)]
+        else:
+            found += _expanded(name)
     if not found:
         raise CallError("no images were given")
     return list(dict.fromkeys(found))
 
 
-def _expanded(names: Iterable[str]) -> Iterator[Path]:
+def _expanded(name: str, missing_ok: bool = False) -> list[Path]:
     import glob
 
     from uol.images import find_images
 
-    for name in names:
-        path = Path(name)
+    path = Path(name)
+    try:
         if path.is_dir():
-            yield from find_images(path)
-        elif path.exists():
-            yield path
-        elif matches := sorted(glob.glob(name, recursive=True)):
-            yield from (Path(match) for match in matches if Path(match).is_file())
-        elif name:
-            raise CallError(f"{name}: no such file or folder")
+            return find_images(path)
+        if path.exists():
+            return [path]
+        matches = sorted(Path(match) for match in glob.glob(name, recursive=True))
+    except (OSError, ValueError) as error:  # names that no file can have
+        raise CallError(f"{name[:100]!r}: not the name of a file ({error})") from error
+    files = [match for match in matches if match.is_file()]
+    if not files and not missing_ok:
+        raise CallError(f"{name}: no such file or folder")
+    return files or [path]
+
+
+def _check_targets(paths: list[Path], *targets: Path | None) -> None:
+    """Refuse to write over what is to be scored."""
+    files = {path.resolve() for path in paths}
+    folders = {path.parent for path in files}
+    for target in targets:
+        if target is not None and target.resolve() in files | folders:
+            raise CallError(f"{target}: holds images that are to be scored; choose another name")
 
 
 def _score(
@@ -220,19 +258,27 @@ def _score(
     from uol.released import find_model, fingerprint
     from uol.row_file import RowFile
 
+    if all_faces and scorer.config.framing == "whole":
+        raise CallError("--all-faces: this model takes images whole; it looks for no faces")
     job = {"model": fingerprint(find_model(model)), "all_faces": all_faces}
     rows: list[dict[str, Any]] = []
     with RowFile(out, job, COLUMNS) if out is not None else nullcontext() as kept:
         todo = paths if kept is None else kept.missing(paths)
         if len(todo) < len(paths):
             say(f"{len(paths) - len(todo)} of {len(paths)} images were scored before")
-        with progress_bar("scoring", len(todo)) as update:
-            for index, found in score_files(scorer, todo, all_faces):
-                if kept is not None:
-                    kept.add(todo[index], found)
-                else:
-                    rows += found
-                update(index + 1)
+        done = len(paths) - len(todo)
+        try:
+            with progress_bar("scoring", len(todo)) as update:
+                for index, found in score_files(scorer, todo, all_faces):
+                    if kept is not None:
+                        kept.add(todo[index], found)
+                    else:
+                        rows += found
+                    done += 1
+                    update(index + 1)
+        except KeyboardInterrupt:
+            say(f"interrupted after {done} of {len(paths)} images" + ("; the same command goes on" if kept else ""))
+            raise
         if kept is not None:
             kept.order(paths)
             rows = kept.rows
@@ -285,7 +331,7 @@ def _print(
 
 def _finish(rows: list[dict[str, Any]]) -> None:
     if failed := _failed(rows):
-        say(f"uol: {failed} of {len(rows)} images could not be scored")
+        say(f"uol: {failed} of {len({row['image'] for row in rows})} images could not be scored")
         raise typer.Exit(1)
 
 

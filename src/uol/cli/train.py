@@ -140,7 +140,8 @@ def _runs(model: Path) -> list[Path]:
     from uol.run_folders import run_folders
 
     if (model / "config.json").is_file():
-        return [model]
+        of_a_run = model.name == "model" and (model.parent / "result.json").is_file()
+        return [model.parent if of_a_run else model]
     runs = run_folders(model)
     for run in runs:
         if not (run / "model").is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from uol.bradley_terry import BradleyTerry
 from uol.calibration import Calibration
 from uol.errors import CallError, ImageError
 from uol.files import replacing
+from uol.images import SUFFIXES
 from uol.model_config import PanelConfig
 from uol.order import Order
 from uol.reports.figures import BLUE, OUTCOME_COLOURS, PURPLE, likelihood_curve, tidy
@@ -107,16 +107,22 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
 
 def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
     """Where the picture of each image goes; in a folder, equal names are numbered."""
+    if target.suffix.lower() in SUFFIXES - {".png"}:
+        raise CallError(f"{target}: pictures are PNG files; name one, or a folder")
     if target.suffix.lower() == ".png":
         if len(images) > 1:
             raise CallError(f"{target}: one file cannot hold {len(images)} pictures; give a folder")
         return [target for _ in images]
-    seen: Counter[str] = Counter()
+    taken: set[str] = set()
     paths = []
     for image in images:
-        stem = Path(image).stem
-        seen[stem.lower()] += 1  # some file systems take a.png and A.png for the same
-        paths.append(target / (f"{stem}.png" if seen[stem.lower()] == 1 else f"{stem} ({seen[stem.lower()]}).png"))
+        stem = name = Path(image).stem
+        number = 1
+        while name.lower() in taken:  # some file systems take a.png and A.png for the same
+            number += 1
+            name = f"{stem} ({number})"
+        taken.add(name.lower())
+        paths.append(target / f"{name}.png")
     return paths
 
 
