@@ -8,7 +8,18 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from uol.losses import combo_loss, crnet_loss, histogram_divergence, inverse_frequency, level_moments, nearest_level
+from uol.losses import (
+    combo_loss,
+    crnet_loss,
+    histogram_divergence,
+    huber,
+    inverse_frequency,
+    level_moments,
+    nearest_level,
+    ranking_hinge,
+    smooth_l1,
+    tukey,
+)
 from uol.scale import Scale
 
 NAN = float("nan")
@@ -96,9 +107,50 @@ def test_combo_loss_equals_the_loop():
     assert float(losses["total"]) == pytest.approx(2 * error + expectation + entropy / weights)
 
 
+TRUTH = torch.tensor([1.0, 1.5, 2.5, 2.5, 4.0, 3.2], dtype=torch.float64)
+GENDER = torch.tensor([-1.0, -1.0, 1.0, -1.0, 0.0, 1.0], dtype=torch.float64)
+
+
+def test_ranking_hinge_equals_the_loop():
+    rank = 3 * seeded(6, 6)
+    terms = {}
+    for a in range(6):
+        for b in range(6):
+            gap = float(TRUTH[a] - TRUTH[b])
+            if 0 < abs(gap) <= 1 and (GENDER[a] == GENDER[b] or 0 in (GENDER[a], GENDER[b])):
+                terms[a, b] = max(0.0, 3 - math.copysign(1, gap) * float(rank[a, b]))
+    assert (1, 3) in terms  # a gap of exactly 1 counts
+    assert (0, 1) in terms
+    assert (4, 5) in terms  # an unknown gender is as all
+    assert not {(2, 3), (1, 2), (0, 2), (0, 0)} & set(terms)
+    assert float(ranking_hinge(rank, TRUTH, GENDER)) == pytest.approx(sum(terms.values()) / len(terms))
+    everyone = torch.zeros(6, dtype=torch.float64)
+    assert float(ranking_hinge(rank, TRUTH, everyone)) != float(ranking_hinge(rank, TRUTH, GENDER))
+    assert float(ranking_hinge(rank, torch.ones(6, dtype=torch.float64), GENDER)) == 0
+
+
+@pytest.mark.parametrize("parameter", [0.3, 0.7, 1.0, 2.0])
+def test_robust_losses_equal_the_loop(parameter):
+    error = torch.cat([2 * seeded(9), torch.tensor([0.0, parameter, -parameter], dtype=torch.float64)])
+    at = torch.tensor(parameter, dtype=torch.float64)
+    sums = dict.fromkeys((huber, smooth_l1, tukey), 0.0)
+    for n in error.abs().tolist():
+        near = n < parameter
+        sums[huber] += n**2 / 2 if near else parameter * (n - parameter / 2)
+        sums[smooth_l1] += n**2 / 2 if near else n + parameter**2 / 2 - parameter
+        sums[tukey] += parameter**2 / 6 * (1 - (1 - (n / parameter) ** 2) ** 3 if near else 1)
+    for loss, total in sums.items():
+        assert float(loss(error, at)) == pytest.approx(total / 12)
+        assert gradcheck(lambda x, loss=loss: loss(x, at), [(2 * seeded(9)).requires_grad_()])
+    far = torch.tensor([parameter + 0.1], dtype=torch.float64, requires_grad=True)
+    tukey(far, at).backward()
+    assert float(far.grad) == 0
+
+
 def test_gradients():
     score, truth, logits = seeded(4).requires_grad_(), 3 + seeded(2, 2).flatten(), seeded(4, 5).requires_grad_()
     assert gradcheck(lambda x: histogram_divergence(x, SHARES), [seeded(3, 5).requires_grad_()])
     assert gradcheck(lambda x: level_moments(x, LEVELS), [logits])
+    assert gradcheck(lambda x: ranking_hinge(x, TRUTH, GENDER), [seeded(6, 6).requires_grad_()])
     assert gradcheck(lambda s, x: crnet_loss(s, x, truth, CLASSES)["total"], [score, logits])
     assert gradcheck(lambda s, x: combo_loss(s, x, truth, CLASSES, LEVELS, WEIGHT)["total"], [score, logits])

@@ -9,15 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from quick import quick_recipe
 from uol import methods
 from uol.errors import CallError, UolError
-from uol.losses import nearest_level
+from uol.losses import huber, nearest_level, ranking_hinge, smooth_l1, tukey
+from uol.methods.aanet import AaNet
+from uol.methods.cnn_er import CnnEr
+from uol.methods.co_attention import CoAttention, part_masks
 from uol.methods.comboloss import ComboLoss
 from uol.methods.ldl import Ldl
+from uol.methods.r3cnn import R3Cnn
 from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
 from uol.training.run import run
@@ -178,6 +183,155 @@ def test_comboloss_weighs_the_classes_of_the_training_images(drawn):
     count = np.bincount(nearest_level(torch.from_numpy(drawn.scores), drawn.scale, 5), minlength=5)
     assert fresh.class_weight.tolist() == pytest.approx(list(80 / 5 / np.maximum(count, 1)))
     assert not torch.equal(method.class_weight, fresh.class_weight)  # the held-out images are not among its own
+
+
+@pytest.fixture(scope="module")
+def people(drawn):
+    """The drawn faces with genders and ethnicities, some unknown."""
+    return replace(drawn, groups=pd.DataFrame({"gender": ["f", "m", "", "f"] * 20, "ethnicity": ["a", "b"] * 40}))
+
+
+def first_batch(rated, recipe):
+    return fixed_batches(PackedImages.pack(rated, recipe.model), recipe, torch.device("cpu"))[0]
+
+
+@pytest.mark.parametrize("name", ["r3cnn", "aanet", "cnn-er", "co-attention"])
+def test_saved_weights_bring_the_same_predictions_back(people, name):
+    recipe = quick_recipe(method=name, scoring={"mirror": True})
+    packed = PackedImages.pack(people, recipe.model)
+    method = run(packed, recipe, accelerator="cpu")
+    restored = methods.find(name)(recipe, people.scale, 5)
+    restored.load_state_dict(method.state_dict())
+    assert np.array_equal(restored.values(packed.centre)[0], method.values(packed.centre)[0])
+    assert np.allclose(method.values(packed.centre)[0], method.values(packed.centre.flip(-1))[0], atol=1e-5)
+
+
+def test_the_loop_tells_each_epoch(drawn, monkeypatch):
+    told = []
+    monkeypatch.setattr(R3Cnn, "begin_epoch", lambda self, epoch, epochs: told.append((epoch, epochs, self.training)))
+    recipe = quick_recipe(method="r3cnn")
+    run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
+    assert told == [(0, 3, True), (1, 3, True), (2, 3, True)]
+
+
+@torch.no_grad()
+def test_r3cnn_ranks_in_the_second_half(people):
+    recipe = quick_recipe(method="r3cnn")
+    method, batch = R3Cnn(recipe, people.scale), first_batch(people, recipe)
+    place, weights = method.ranking_weight.data_ptr(), []
+    for epoch in range(4):
+        method.begin_epoch(epoch, 4)
+        weights.append(float(method.ranking_weight))
+        losses = method(batch)
+        assert float(losses["total"]) == pytest.approx(float(losses["score"] + weights[-1] * losses["ranking"]))
+    assert weights == pytest.approx([0, 0, 0.1, 0.1])
+    assert method.ranking_weight.data_ptr() == place
+    method.eval()
+    features = method.model.features(batch.images)
+    rank = torch.stack([method.ranking_head((one - features).relu())[:, 0] for one in features])
+    expected = ranking_hinge(rank, batch.scores, batch.attributes[:, 0])
+    assert float(method(batch)["ranking"]) == pytest.approx(float(expected), rel=1e-5)
+
+
+@torch.no_grad()
+def test_aanet_hides_attributes_half_the_time_in_training_and_always_elsewhere(people):
+    recipe = quick_recipe(method="aanet")
+    method, batch = AaNet(recipe, people.scale), first_batch(people, recipe)
+    torch.nn.init.normal_(method.tuner[-1].weight)
+    seen = []
+    method.tuner.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    torch.manual_seed(0)
+    for _ in range(40):
+        method(batch)
+    known = batch.attributes.any(1)
+    shown = torch.stack(seen)[:, known]
+    same, hidden = (shown == batch.attributes[known]).all(-1), (shown == 0).all(-1)
+    assert (same ^ hidden).all()  # both attributes of an image, or none
+    assert float(hidden.float().mean()) == pytest.approx(0.5, abs=0.08)
+    method.eval()
+    seen.clear()
+    loss = method(batch)["total"]
+    score, _ = method.estimate(method.model.features(batch.images))
+    assert not torch.stack(seen).any()
+    assert float(loss) == pytest.approx(float((score - batch.scores).square().mean()), rel=1e-5)
+
+
+@torch.no_grad()
+def test_aanet_begins_as_regression_and_attributes_tune_it(people):
+    recipe = quick_recipe(method="aanet")
+    method = AaNet(recipe, people.scale).eval()
+    features, attributes = torch.randn(4, method.model.width), torch.tensor([[-1.0, 1.0]] * 4)
+    plain = method.head(features)[:, 0]
+    assert torch.equal(method._score(features, attributes), plain)
+    torch.nn.init.normal_(method.tuner[-1].weight)
+    factor, shift = method.tuner(attributes).tensor_split(2, 1)
+    assert torch.allclose(method._score(features, attributes), method.head(features + features * factor + shift)[:, 0])
+    assert not torch.allclose(method._score(features, attributes), method._score(features, -attributes))
+
+
+@torch.no_grad()
+def test_cnn_er_parameters_follow_a_cosine(drawn_b):
+    recipe = quick_recipe(method="cnn-er")
+    method, batch = CnnEr(recipe, drawn_b.scale).eval(), first_batch(drawn_b, recipe)
+    places, thresholds, cuts = (method.threshold.data_ptr(), method.tukey_cut.data_ptr()), [], []
+    for epoch in range(5):
+        method.begin_epoch(epoch, 5)
+        thresholds.append(float(method.threshold))
+        cuts.append(float(method.tukey_cut))
+    half = np.sqrt(0.5) / 2
+    assert thresholds == pytest.approx([0.7, 0.5 + 0.4 * half, 0.5, 0.5 - 0.4 * half, 0.3])
+    assert cuts == pytest.approx([2, 1.5 + half, 1.5, 1.5 - half, 1])
+    assert places == (method.threshold.data_ptr(), method.tukey_cut.data_ptr())
+    features = method.model.features(batch.images)
+    error = [head(features)[:, 0] - batch.scores / 2.25 for head in method.heads]
+    at, cut = torch.tensor(0.3), torch.tensor(1.0)
+    parts = [error[n].square().mean() for n in (0, 1)] + [huber(error[n], at) for n in (2, 3)]
+    parts += [smooth_l1(error[4], at), tukey(error[5], cut)]
+    assert float(method(batch)["total"]) == pytest.approx(float(sum(parts)) / 6, rel=1e-4)
+    asked = torch.stack([head(features)[:, 0] for head in method.heads]).mean(0)
+    assert torch.allclose(method.estimate(features).score, asked)
+    method.begin_epoch(0, 1)
+    assert float(method.threshold) == pytest.approx(0.7)
+
+
+def test_part_masks_lie_where_the_parts_of_an_aligned_face_do():
+    masks = part_masks((56, 56))
+    assert masks.shape == (7, 56, 56)
+    assert torch.allclose(masks.sum((1, 2)), torch.ones(7))
+    along = (torch.arange(56) + 0.5) / 56
+    x, y = (masks.sum(1) * along).sum(1), (masks.sum(2) * along).sum(1)
+    expected = {0: (0.382, 0.448), 1: (0.626, 0.446), 3: (0.506, 0.602), 4: (0.506, 0.711)}
+    for part, place in expected.items():
+        assert (float(x[part]), float(y[part])) == pytest.approx(place, abs=0.005)
+    assert y[2] < y[0] < y[3] < y[4] < y[5]  # brows, eyes, nose, mouth, jaw
+    assert masks[6].argmin() in masks[:6].flatten(1).argmax(1)
+    nearer = (part_masks((56, 56), 0.8)[0].sum(0) * along).sum()
+    assert float(nearer) == pytest.approx(0.5 + (0.382 - 0.5) / 0.8, abs=0.005)
+    for side in (1, 2, 3, 7):
+        assert torch.isfinite(part_masks((side, side))).all()
+
+
+@torch.no_grad()
+def test_co_attention_sums_by_position_and_by_part(drawn):
+    method = CoAttention(quick_recipe(method="co-attention"), drawn.scale)
+    pooling = type(method.model.pool)(8, part_masks((3, 4)))
+    torch.nn.init.normal_(pooling.part_logits)
+    maps = torch.randn(2, 8, 3, 4)
+    made = pooling(maps)
+    weight = pooling.part_logits.softmax(0)
+    for n in range(2):
+        cells = [maps[n, :, r, c] for r in range(3) for c in range(4)]
+        attention = torch.cat([pooling.attention(cell) for cell in cells]).softmax(0)
+        assert torch.allclose(made[n, :8], sum(a * cell for a, cell in zip(attention, cells, strict=True)), atol=1e-5)
+        parts = sum(weight[k] * (pooling.masks[k] * maps[n]).sum((1, 2)) for k in range(7))
+        assert torch.allclose(made[n, 8:], parts, atol=1e-5)
+
+
+def test_co_attention_without_feature_maps_is_refused_in_one_line(drawn):
+    vit = {"backbone": "test_vit", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16}
+    with pytest.raises(CallError, match="method co-attention needs feature maps, and test_vit gives none") as refused:
+        CoAttention(quick_recipe(method="co-attention", model=vit), drawn.scale)
+    assert "\n" not in str(refused.value)
 
 
 def test_the_guides_method_works(drawn, monkeypatch):

@@ -136,6 +136,35 @@ def combo_loss(
     return {"total": total, "score": error, "expectation": expectation, "classes": entropy}
 
 
+def ranking_hinge(rank: Tensor, truth: Tensor, gender: Tensor, margin: float = 3.0, furthest: float = 1.0) -> Tensor:
+    """Mean of max(0, margin − y·r) over ordered pairs of one gender whose scores differ, at most by `furthest`.
+
+    rank (M, M) is r; y is the sign of the difference of truth (M,); gender (M,) is −1 or +1, and 0, unknown, is as all.
+    """
+    difference = truth[:, None] - truth
+    gap = difference.abs()
+    counted = (gap > TOLERANCE) & (gap <= furthest + TOLERANCE) & (gender[:, None] * gender >= 0)
+    return weighted_mean(F.relu(margin - difference.sign() * rank), counted.to(rank.dtype))
+
+
+def huber(error: Tensor, delta: Tensor) -> Tensor:
+    """Mean of ½n² where n = |error| < δ, and δ(n − ½δ) elsewhere."""
+    n = error.abs()
+    return torch.where(n < delta, n.square() / 2, delta * (n - delta / 2)).mean()
+
+
+def smooth_l1(error: Tensor, beta: Tensor) -> Tensor:
+    """Mean of ½n² where n = |error| < β, and n + ½β² − β elsewhere, as CNN-ER has it: steeper from β on."""
+    n = error.abs()
+    return torch.where(n < beta, n.square() / 2, n + beta.square() / 2 - beta).mean()
+
+
+def tukey(error: Tensor, c: Tensor) -> Tensor:
+    """Mean of (c²/6)(1 − (1 − (n/c)²)³) where n = |error| < c, and c²/6 elsewhere: no larger error pulls."""
+    inside = 1 - (error / c).square().clamp_max(1)
+    return (c.square() / 6 * (1 - inside**3)).mean()
+
+
 def uol_loss(order: Tensor, ordinal: Tensor, dispersion: Tensor, alpha: float, beta: float) -> LossParts:
     """L = L_order + α·L_ordinal + β·L_dispersion (equation 10)."""
     return LossParts(order + alpha * ordinal + beta * dispersion, order, ordinal, dispersion)

@@ -16,6 +16,10 @@ _METHODS = {
     "uncertain-regression": ("uol.methods.uncertain_regression", "UncertainRegression"),
     "crnet": ("uol.methods.crnet", "CrNet"),
     "comboloss": ("uol.methods.comboloss", "ComboLoss"),
+    "r3cnn": ("uol.methods.r3cnn", "R3Cnn"),
+    "aanet": ("uol.methods.aanet", "AaNet"),
+    "cnn-er": ("uol.methods.cnn_er", "CnnEr"),
+    "co-attention": ("uol.methods.co_attention", "CoAttention"),
     "order-learning": ("uol.methods.order_learning", "OrderLearning"),
     "uol": ("uol.methods.uol", "Uol"),
 }

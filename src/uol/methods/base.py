@@ -37,9 +37,9 @@ class Predictions(NamedTuple):
 class Method(nn.Module, ABC):
     """A network and its losses.
 
-    Before training, `prepare_for` may look at the training images. `forward(batch)` gives the losses by name, with
-    their sum under "total". After training, `finish` does what needs the whole training set (references, calibration
-    on the held-out images), and `predict` answers.
+    Before training, `prepare_for` may look at the training images, and before each epoch `begin_epoch` is told its
+    number. `forward(batch)` gives the losses by name, with their sum under "total". After training, `finish` does
+    what needs the whole training set (references, calibration on the held-out images), and `predict` answers.
     """
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
@@ -51,6 +51,9 @@ class Method(nn.Module, ABC):
 
     def prepare_for(self, training: PackedImages) -> None:
         """Learn from the training images what the losses need beforehand, such as how frequent classes are."""
+
+    def begin_epoch(self, epoch: int, epochs: int) -> None:
+        """Set what changes with the epochs, counted from 0: in buffers, in place, since a recorded step reads those."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> dict[str, Tensor]:

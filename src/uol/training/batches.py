@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -73,6 +75,7 @@ class Batch(NamedTuple):
     scores: Tensor  # (M,) on the panel's scale
     rating_variance: Tensor  # (M,), NaN where unknown
     histogram: Tensor  # (M, L): the share of ratings at each level, NaN where unknown; L = 0 where none is known
+    attributes: Tensor  # (M, 2): gender and ethnicity as −1 and +1, 0 where unknown
     first: Tensor  # (P,)
     second: Tensor  # (P,)
     target: Tensor  # (P, 3): the probabilities of less, similar and greater
@@ -136,6 +139,7 @@ class Feed:
         self._variance = self._moved(rated.variances)
         self._error = self._moved(_standard_errors(rated, recipe))
         self._histogram = self._moved(_rating_shares(rated))
+        self._attributes = self._moved(_attributes(rated))
         self.resident = _fits(data.pixels, device) if resident is None else resident
         self._pixels = data.pixels.to(device) if self.resident else data.pixels
         self._staged: Tensor | None = None
@@ -183,6 +187,7 @@ class Feed:
             scores=scores,
             rating_variance=self._variance[rows],
             histogram=self._histogram[rows],
+            attributes=self._attributes[rows],
             first=first,
             second=second,
             target=order_target(difference, self._threshold, torch.hypot(error[first], error[second])),
@@ -225,6 +230,19 @@ def _rating_shares(rated: RatedImages) -> npt.NDArray[np.float64]:
         return np.zeros((len(rated), 0))
     total = rated.histograms.sum(-1, keepdims=True)
     return np.where(total > 0, rated.histograms / np.maximum(total, 1), np.nan)
+
+
+def _attributes(rated: RatedImages) -> npt.NDArray[np.float64]:
+    """Gender and ethnicity, (n, 2): the two most frequent values of each, by name, as −1 and +1; any other as 0."""
+    found = np.zeros((len(rated), 2))
+    for column, name in enumerate(("gender", "ethnicity")):
+        if name in rated.groups:
+            words = ["" if pd.isna(value) else str(value) for value in rated.groups[name]]
+            count = Counter(word for word in words if word)
+            first_two = sorted(sorted(count, key=lambda word: (-count[word], word))[:2])
+            signs = dict(zip(first_two, (-1.0, 1.0), strict=False))
+            found[:, column] = [signs.get(word, 0.0) for word in words]
+    return found
 
 
 def _fits(pixels: Tensor, device: torch.device) -> bool:

@@ -105,6 +105,7 @@ def _train(
             began = time.perf_counter()
             torch.manual_seed((recipe.seed << 20) + epoch)
             network.train()
+            method.begin_epoch(epoch, recipe.epochs)
             running = stepper.epoch(plan, epoch * steps)
             if epoch + 1 < recipe.epochs:
                 plan = plan_epoch(data.rated, recipe, epoch + 1)  # on the host, while the device still works
