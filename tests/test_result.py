@@ -81,7 +81,8 @@ def test_figures_that_were_computed_are_never_refused(images, slope, noise, seed
     figures = {"pc": None if np.isnan(pc) else pc, "mae": compute.mae(truth, predicted), "rmse": error}
     for digits in (4, 12):
         rounded = {key: None if value is None else round(value, digits) for key, value in figures.items()}
-        measured(figures=rounded, score_sd=round(float(truth.std()), digits))
+        result = measured(figures=rounded, score_sd=round(float(truth.std()), digits))
+        assert (result.metrics.pc, result.metrics.rmse) == (rounded["pc"], rounded["rmse"])
 
 
 def test_the_least_rmse_is_the_one_of_the_best_line():

@@ -75,7 +75,7 @@ def score(
     Models of faces find and align the largest face of a photograph themselves. An image that cannot be scored has its
     reason in its row; the others are scored, and the exit status is 1.
 
-    Example: uol score photo.jpg holiday/ --json
+    Example: uol score photo.jpg holiday/ --model runs/first --json
     """
     from uol.released import open_model
 
@@ -108,7 +108,7 @@ def compare(
 ) -> None:
     """Say how likely the panel would put the first image below, level with, or above the second.
 
-    Example: uol compare a.jpg b.jpg
+    Example: uol compare a.jpg b.jpg --model runs/first
     """
     from uol.released import open_model
 
@@ -136,7 +136,7 @@ def rank(
 ) -> None:
     """Rank images from best to worst; those whose intervals overlap that of the best of their rank share it.
 
-    Example: uol rank photos/ --html ranking.html
+    Example: uol rank photos/ --model runs/first --html ranking.html
     """
     from uol.released import open_model
     from uol.row_file import check_suffix, write_rows
@@ -174,7 +174,7 @@ def anchor(
 ) -> None:
     """Put a model on another panel's scale: its rated images become the references; nothing is trained.
 
-    Example: uol anchor photos/ ratings.csv --out our-model
+    Example: uol anchor photos/ ratings.csv --model runs/first --out our-model
     """
     from uol.evaluation import evaluate
     from uol.methods.base import Predictions
