@@ -101,7 +101,7 @@ def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, tmp_p
 def test_without_test_images_there_is_a_model_but_no_result(drawn, tmp_path):
     assert tried(drawn, tmp_path / "run", split=Split(np.arange(80), np.arange(0))) is None
     assert Scorer.from_pretrained(tmp_path / "run" / "model").panel.name == drawn.name
-    assert "no test images" in (tmp_path / "run" / "log.txt").read_text()
+    assert "no images to test on" in (tmp_path / "run" / "log.txt").read_text()
 
 
 def test_another_panel_is_mapped_to_the_models_scale(trained, drawn_b, tmp_path):

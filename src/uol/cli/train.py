@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,11 @@ RootOption = Annotated[Path | None, typer.Option("--root", help="Its folder, as 
 TableOption = Annotated[Path | None, typer.Option("--table", help="For --data own: the table of ratings.")]
 SplitOption = Annotated[
     str | None,
-    typer.Option("--split", "--fold", help="A split of the data set; 1 is fold-1, all every fold."),
+    typer.Option(
+        "--split",
+        "--fold",
+        help="A split of the data set: 1 is fold-1, all every fold, whole trains on all images.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -80,7 +85,7 @@ def train(
             result = trial(packed, name, parts, settings, folder, origin, lambda e: update(e.epoch, _word(e)))
         say(f"model: {folder / MODEL}" if (folder / MODEL).is_dir() else f"{settings.method} makes no model folder")
         if result is None:
-            say("the data set has no test images")
+            say("no images are kept apart to test on")
         else:
             rows.append({"data": rated.name, "split": name, **result.metrics.model_dump()})
     _show(rows, as_json, single=split != "all")
@@ -162,6 +167,10 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
             if split not in (None, "all") and result.split not in _splits(rated, split):
                 raise CallError(f"{run} was trained on images of that split; its own is {result.split}")
             return result.split, True
+    if _trained_on_all(run, rated):
+        raise CallError(f"{run} was trained on every image of {rated.name}: there is none to test it on")
+    if split == "whole":
+        return None, False
     if split == "all":
         raise CallError(f"--split all: for networks that were trained on the folds of {rated.name}; name one split")
     if split is None and len(rated.splits) != 1:
@@ -169,9 +178,16 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
     return next(iter(_splits(rated, split))), False
 
 
+def _trained_on_all(run: Path, rated: RatedImages) -> bool:
+    from uol.experiments.trial import PROVENANCE
+
+    made = json.loads((run / PROVENANCE).read_text(encoding="utf-8")) if (run / PROVENANCE).is_file() else {}
+    return bool(made) and made["data"]["fingerprint"] == rated.fingerprint
+
+
 def _splits(rated: RatedImages, name: str | None) -> dict[str, Split]:
-    """The named split, all folds for "all", or the only one; without any, all images train and none test."""
-    if name is None and not rated.splits:
+    """The named split, all folds for "all", or the only one; "whole", or without any, all train and none test."""
+    if name == "whole" or (name is None and not rated.splits):
         import numpy as np
 
         from uol.rated_images import Split

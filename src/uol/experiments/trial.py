@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from uol.training.recipe import Recipe
 from uol.training.run import epochs_so_far, held_out_count, run
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"
+PROVENANCE = "provenance.json"  # of a network that has no result, every image having trained it
 
 
 class Origin(NamedTuple):
@@ -54,6 +55,7 @@ def trial(
     done = finished(folder, packed.rated, pixels, name, recipe)
     if done is not None:
         return done
+    check_teachers(recipe.for_split(name).teachers, packed.rated, name, split)
     started = provenance.now()
     begun: list[int] = []
 
@@ -65,10 +67,12 @@ def trial(
             report(epoch)
 
     try:
-        method = run(packed.subset(split.train), recipe, folder, note)
+        method = run(packed.subset(split.train), recipe.for_split(name), folder, note)
         _keep_model(method, folder)
         if len(split.test) == 0:
-            log(folder, "trained; the data set has no test images")
+            made = _provenance(packed, split, pixels, recipe, folder, origin, code, started)
+            write_json(folder / PROVENANCE, made)
+            log(folder, "trained; no images to test on")
             return None
         test = packed.subset(split.test)
         figures = _tested(method, test, recipe, folder)
@@ -76,8 +80,6 @@ def trial(
         if begun:
             log(folder, f"stopped: {type(error).__name__}: {error}")
         raise
-    seconds = [epoch.seconds for epoch in epochs_so_far(folder, recipe)]
-    held_out = held_out_count(len(split.train), recipe)
     result = Result.model_validate(
         plain(
             {
@@ -91,34 +93,66 @@ def trial(
                 "metrics": figures,
                 "score_sd": float(np.std(test.rated.scores)),
                 "transfer": {},
-                "provenance": {
-                    "command": provenance.command(),
-                    "commit": code.id,
-                    "modified": code.modified,
-                    "told": code.told,
-                    "uol": uol.__version__,
-                    "started": started,
-                    "settings": recipe.model_dump(mode="json"),
-                    "changes": origin.changes,
-                    "data": {
-                        "name": packed.rated.name,
-                        "fingerprint": packed.rated.fingerprint,
-                        "pixels": pixels,
-                        "scale": list(packed.rated.scale),
-                        "training": len(split.train) - held_out,
-                        "held_out": held_out,
-                        "test": len(test),
-                    },
-                    "hardware": provenance.hardware(),
-                    "seconds": sum(seconds) if len(seconds) == recipe.epochs else None,
-                    "seconds_per_epoch": float(np.median(seconds)) if seconds else None,
-                },
+                "provenance": _provenance(packed, split, pixels, recipe, folder, origin, code, started),
             }
         )
     )
     write_result(folder / RESULT, result)
     log(folder, f"finished: PC {figures['pc']:.4f}")
     return result
+
+
+def _provenance(
+    packed: PackedImages,
+    split: Split,
+    pixels: str,
+    recipe: Recipe,
+    folder: Path,
+    origin: Origin,
+    code: provenance.Commit,
+    started: str,
+) -> dict[str, Any]:
+    """Everything needed to train this network again."""
+    seconds = [epoch.seconds for epoch in epochs_so_far(folder, recipe)]
+    held_out = held_out_count(len(split.train), recipe)
+    return {
+        "command": provenance.command(),
+        "commit": code.id,
+        "modified": code.modified,
+        "told": code.told,
+        "uol": uol.__version__,
+        "started": started,
+        "settings": recipe.model_dump(mode="json"),
+        "changes": origin.changes,
+        "data": {
+            "name": packed.rated.name,
+            "fingerprint": packed.rated.fingerprint,
+            "pixels": pixels,
+            "scale": list(packed.rated.scale),
+            "training": len(split.train) - held_out,
+            "held_out": held_out,
+            "test": len(split.test),
+        },
+        "hardware": provenance.hardware(),
+        "seconds": sum(seconds) if len(seconds) == recipe.epochs else None,
+        "seconds_per_epoch": float(np.median(seconds)) if seconds else None,
+    }
+
+
+def check_teachers(teachers: Sequence[str], rated: RatedImages, name: str, split: Split) -> None:
+    """Refuse teachers that may have seen the images a split tests on: through them they would reach the pupil."""
+    for teacher in teachers if len(split.test) else ():
+        run_folder = Path(teacher).parent if Path(teacher).name == MODEL else Path(teacher)
+        if not (run_folder / RESULT).is_file():
+            raise CallError(
+                f"{teacher}: a teacher of {name} must be a run folder with its {RESULT}, which tells what it has seen"
+            )
+        learnt = read_result(run_folder / RESULT)
+        if learnt.provenance.data.fingerprint == rated.fingerprint and learnt.split != name:
+            raise CallError(
+                f"{teacher}: was trained on {learnt.split}, with images that {name} tests on; "
+                "write {split} in its path to give each split its own teacher"
+            )
 
 
 def finished(folder: Path, rated: RatedImages, pixels: str, split: str, recipe: Recipe) -> Result | None:
@@ -173,7 +207,7 @@ def _keep_model(method: Method, folder: Path) -> None:
 
 
 def _tested(method: Method, test: PackedImages, recipe: Recipe, folder: Path) -> Evaluation:
-    predictions = method.predict(test.centre)
+    predictions = method.predict(test.centre, test.attributes)
     table = predictions_table(test.rated, predictions)
     write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
     return evaluate(test.rated, predictions, recipe.threshold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ from uol.scale import Scale
 from uol.scorer import Scorer
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe
+from uol.training.teachers import Teachers
 
 
 class Uol(Method):
@@ -33,10 +35,19 @@ class Uol(Method):
         self.histogram_head = nn.Linear(self.model.width, levels) if recipe.histogram_weight and levels else None
         if self.score_head is not None:
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
+        self._teachers = Teachers.load(recipe.teachers, recipe.model) if recipe.teachers else None
         self._scorer: Scorer | None = None
+
+    def begin_epoch(self, epoch: int, epochs: int) -> None:
+        """Have the teachers where the network is."""
+        if self._teachers is not None:
+            self._teachers.to(self.device)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The losses of the order, and of the helpers, which are dropped after training."""
+        if self._teachers is not None:
+            told = self._teachers.judge(batch.images, batch.first, batch.second)
+            batch = batch._replace(target=torch.lerp(batch.target, told, self.recipe.teacher_weight))
         features = self.model.features(batch.images)
         losses = self.order_losses(self.model.gaussians(features), batch)
         if self.score_head is not None:
@@ -74,7 +85,7 @@ class Uol(Method):
         if held_out is not None:
             self._scorer.calibrate(held_out.rated, self.embed(held_out.centre))
 
-    def predict(self, pixels: Tensor) -> Predictions:
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Scores by comparison with the references."""
         return Predictions.of(self.scorer.score_embedded(self.embed(pixels)))
 

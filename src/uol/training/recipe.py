@@ -45,6 +45,10 @@ class Recipe(BaseModel):
     histogram_weight: float = Field(
         0.0, ge=0, description="weight of a helper that predicts the histogram of ratings, where that is known"
     )
+    teachers: tuple[str, ...] = Field(
+        (), description="trained models that judge every batch too; {split} in a path is the split's name"
+    )
+    teacher_weight: float = Field(0.5, ge=0, le=1, description="their share in the target of a pair")
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
     optimizer: Literal["adam", "adamw"] = "adam"
@@ -73,6 +77,10 @@ class Recipe(BaseModel):
         description="how steps are taken: one operation at a time; recorded in a CUDA graph and replayed; or compiled "
         "and then recorded. auto: eager on processors, on GPUs compiled where training is long enough to repay it",
     )
+
+    def for_split(self, split: str) -> Recipe:
+        """The recipe with the teachers of a split."""
+        return self.model_copy(update={"teachers": tuple(path.replace("{split}", split) for path in self.teachers)})
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with settings replaced; dotted names reach inside: {"model.backbone": "resnet18"}."""

@@ -1,0 +1,66 @@
+"""Teachers: trained models whose judgement of each batch another network learns beside the panel's.
+
+A panel says once how two photographs stand to each other; a teacher says it of every varied view of them, so that a
+small network learns more from the same photographs, or one network what several know together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from uol.errors import CallError
+from uol.model import OrderModel
+from uol.model_config import ModelConfig
+
+
+class Teachers:
+    """Models that judge pairs of a batch; not a module, so that they are neither trained nor kept in checkpoints."""
+
+    def __init__(self, models: Sequence[OrderModel]) -> None:
+        self._models = [model.eval().requires_grad_(False) for model in models]
+
+    @classmethod
+    def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
+        """Load model or run folders; they must look at the same part of images as the pupil, in whatever size."""
+        from uol.model_folder import load_scorer
+
+        models = []
+        for folder in folders:
+            model = load_scorer(folder).model
+            theirs = model.config
+            if theirs.framing != pupil.framing or theirs.crop * pupil.resize != pupil.crop * theirs.resize:
+                raise CallError(
+                    f"{folder}: a teacher that sees another part of an image (framing {theirs.framing}, "
+                    f"{theirs.crop} of {theirs.resize} pixels) than its pupil ({pupil.framing}, {pupil.crop} of {pupil.resize})"
+                )
+            models.append(model)
+        return cls(models)
+
+    def to(self, device: torch.device) -> None:
+        """Move the models to where the pupil is trained."""
+        for model in self._models:
+            model.to(device)
+
+    @torch.no_grad()
+    def judge(self, images: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """Mean probabilities of less, similar and greater for pairs of a batch's rows, asked both ways: (P, 3)."""
+        told = []
+        for model in self._models:
+            points = model(_resized(images, model.config.crop)).mean[None]
+            forward = model.comparator.pairs(points, first, second)[0]
+            backward = model.comparator.pairs(points, second, first)[0].flip(-1)
+            told.append(((forward + backward).float() / 2).softmax(-1))
+        return torch.stack(told).mean(0)
+
+
+def _resized(images: Tensor, size: int) -> Tensor:
+    """Images (N, 3, H, W), uint8 or 0–1, in a teacher's size."""
+    if images.shape[-1] == size:
+        return images
+    if images.dtype == torch.uint8:
+        images = images.float() / 255
+    return F.interpolate(images, (size, size), mode="bilinear", antialias=True)

@@ -1,0 +1,89 @@
+"""Teachers: what they say of a batch, that a pupil follows them, and that none smuggles test images into training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from quick import quick_recipe
+from uol.errors import CallError
+from uol.experiments.trial import Origin, trial
+from uol.gaussians import Gaussians
+from uol.methods.uol import Uol
+from uol.model import OrderModel
+from uol.rated_images import Split
+from uol.training.batches import PackedImages, fixed_batches
+from uol.training.run import run
+from uol.training.teachers import Teachers
+
+MODEL = quick_recipe().model
+
+
+@pytest.fixture
+def folder(trained, tmp_path):
+    trained.scorer.save_pretrained(tmp_path / "teacher")
+    return str(tmp_path / "teacher")
+
+
+def test_judgements_are_the_mean_over_teachers_of_both_directions():
+    torch.manual_seed(0)
+    models = [OrderModel(MODEL), OrderModel(MODEL)]
+    images = torch.rand(4, 3, 32, 32)
+    first, second = torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1])
+    told = Teachers(models).judge(images, first, second)
+    slow = torch.zeros(3, 3)
+    for model in models:
+        mean = model.eval()(images).mean
+        for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+            there, back = model.comparator(mean[i], mean[j]), model.comparator(mean[j], mean[i])
+            slow[pair] += ((there + back.flip(-1)) / 2).softmax(-1) / 2
+    assert torch.allclose(told, slow, atol=1e-6)
+    assert torch.allclose(told, Teachers(models).judge(images, second, first).flip(-1), atol=1e-6)
+    assert not any(parameter.requires_grad for model in models for parameter in model.parameters())
+
+
+def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
+    pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
+    teachers = Teachers.load([folder], pupil)
+    pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    rows = torch.arange(2), torch.arange(1, 3)
+    assert torch.allclose(teachers.judge(pixels, *rows), teachers.judge(pixels / 255, *rows), atol=1e-6)
+    with pytest.raises(CallError, match="sees another part of an image"):
+        Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
+
+
+def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
+    recipe = quick_recipe(teachers=[folder], teacher_weight=0.25)
+    batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]
+    method = Uol(recipe, drawn.scale).eval()
+    told = Teachers.load([folder], MODEL).judge(batch.images, batch.first, batch.second)
+    mixed = batch._replace(target=0.75 * batch.target + 0.25 * told)
+    gaussians: Gaussians = method.model(batch.images)
+    torch.manual_seed(0)
+    expected = method.order_losses(gaussians, mixed)["total"]
+    torch.manual_seed(0)
+    assert torch.allclose(method(batch)["total"], expected, atol=1e-6)
+
+
+def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
+    recipe = quick_recipe(teachers=[folder], epochs=1)
+    method = run(PackedImages.pack(drawn, MODEL), recipe, tmp_path / "run", accelerator="cpu")
+    plain = Uol(quick_recipe(), drawn.scale)
+    assert [name for name, _ in method.named_parameters()] == [name for name, _ in plain.named_parameters()]
+    assert method.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_each_split_has_its_own_teacher_and_no_other_is_taken(drawn, tmp_path):
+    packed = PackedImages.pack(drawn, MODEL)
+    one = drawn.splits["default"]
+    other = Split(one.train[::-1][:60], one.test)
+    origin = Origin("quick", {})
+    taught = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "{split}")])
+    with pytest.raises(CallError, match=r"must be a run folder with its result\.json"):
+        trial(packed, "fold-1", one, taught, tmp_path / "pupil", origin)
+    trial(packed, "fold-1", one, quick_recipe(epochs=1), tmp_path / "teachers" / "fold-1", origin)
+    result = trial(packed, "fold-1", one, taught, tmp_path / "pupil", origin)
+    assert result.provenance.settings["teachers"] == list(taught.teachers)
+    fixed = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "fold-1" / "model")])
+    with pytest.raises(CallError, match="was trained on fold-1, with images that fold-2 tests on"):
+        trial(packed, "fold-2", other, fixed, tmp_path / "second", origin)
