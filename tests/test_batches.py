@@ -93,29 +93,28 @@ def test_soft_targets_are_hard_where_nothing_is_known_of_the_ratings(drawn):
 
 
 def test_attributes_equal_a_slow_reading(drawn):
-    gender = ["m", "f", "", None] * 20
-    ethnicity = ["c", "a", "c", "b", "a", "c", np.nan, "a"] * 10
+    gender = ["male", "Female", "", None] * 20
+    ethnicity = ["Caucasian", "asian", "caucasian", "black", " Asian", "indian", np.nan, "asian"] * 10
     groups = pd.DataFrame({"ethnicity": ethnicity, "skin": drawn.groups["skin"], "gender": gender})
     recipe = quick_recipe()
-    plan, made = batches(PackedImages.pack(replace(drawn, groups=groups), recipe.model), recipe)
+    data = PackedImages.pack(replace(drawn, groups=groups), recipe.model)
+    for number, row in enumerate(data.attributes.tolist()):
+        assert row == [(1, -1, 0, 0)[number % 4], (1, -1, 1, 0, -1, 0, 0, -1)[number % 8]]
+    plan, made = batches(data, recipe)
     for b, batch in enumerate(made):
         assert batch.attributes.dtype == torch.float32
-        for row, number in zip(batch.attributes.tolist(), plan.images[b], strict=True):
-            assert row == [{"f": -1, "m": 1}.get(gender[number], 0), {"a": -1, "c": 1}.get(ethnicity[number], 0)]
-    _, made = batches(PackedImages.pack(replace(drawn, groups=groups[["gender"]]), recipe.model), recipe)
-    assert set(made[0].attributes[:, 0].tolist()) == {-1, 0, 1}
-    assert (made[0].attributes[:, 1] == 0).all()
+        assert torch.equal(batch.attributes, data.attributes[plan.images[b]])
+    rated = replace(drawn, groups=groups[["gender"]])
+    assert (PackedImages.pack(rated, recipe.model).attributes[:, 1] == 0).all()
     for without in (drawn, replace(drawn, groups=pd.DataFrame())):
-        _, made = batches(PackedImages.pack(without, recipe.model), recipe)
-        assert torch.equal(made[0].attributes, torch.zeros(16, 2))
+        assert torch.equal(PackedImages.pack(without, recipe.model).attributes, torch.zeros(80, 2))
 
 
-def test_equally_frequent_attributes_are_taken_by_name(drawn):
-    groups = pd.DataFrame({"gender": ["f"] * 80, "ethnicity": ["d", "c", "b", "a"] * 20})
-    recipe = quick_recipe()
-    plan, made = batches(PackedImages.pack(replace(drawn, groups=groups), recipe.model), recipe)
-    assert (made[0].attributes[:, 0] == -1).all()
-    assert made[0].attributes[:, 1].tolist() == [(0, 0, 1, -1)[number % 4] for number in plan.images[0]]
+def test_an_attribute_means_the_same_in_every_subset_and_set(drawn):
+    groups = pd.DataFrame({"gender": ["f", "m"] * 40, "race": ["white", "asian"] * 40})
+    data = PackedImages.pack(replace(drawn, groups=groups), quick_recipe().model)
+    assert data.attributes.tolist() == [[-1, 1], [1, -1]] * 40
+    assert data.subset(np.arange(1, 80, 2)).attributes.tolist() == [[1, -1]] * 40
 
 
 def test_pixels_that_do_not_fit_on_the_device_come_batch_by_batch(drawn):

@@ -1,6 +1,8 @@
-"""AaNet: regression whose network is tuned by what is known of the person, gender and ethnicity."""
+"""AaNet: regression by convolutions that are tuned to what is known of the person, gender and ethnicity."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -12,37 +14,61 @@ from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 
 _HIDDEN = 256
+_SHOWN = 0.9
 
 
 class AaNet(ScoreMethod):
-    """One linear unit on pooled features, which a small network of the attributes has scaled and shifted.
+    """One linear unit on features of a backbone whose convolutions all have their filters scaled by the attributes.
 
-    The published method adjusts the convolution filters of every layer of a ResNet-18; this one adjusts the last
-    features alone, of the recipe's backbone, and begins by leaving them as they are. Predictions are from pixels, with
-    attributes unknown (0), where the published ones are told them; so in training each image's are hidden half the
-    time, and in losses on held-out images always.
+    Attributes (±1, 0 where unknown) → 256 units with batch norm and ReLU → a factor for every filter of every
+    convolution, and a shift where it has a bias; both begin by leaving it as it is. Scaling a filter is scaling its
+    channel of the output, (f·W) ∗ x = f·(W ∗ x), which is how it is done, since each image has factors of its own;
+    of the published variants this is the one that multiplies. Convolutions that the recipe freezes are not tuned.
+
+    A tenth of the images hide their attributes in training, so that people of whom nothing is known can be scored.
     """
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
         self.head = self.score_unit(self.model.width)
-        last = nn.Linear(_HIDDEN, 2 * self.model.width)
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
+        layers = [layer for layer in self.model.backbone.modules() if isinstance(layer, nn.Conv2d)]
+        tuned = [layer for layer in layers if layer.weight.requires_grad]
         # Without a bias, so that batch norm has nothing to magnify where no attribute is known.
-        self.tuner = nn.Sequential(nn.Linear(2, _HIDDEN, bias=False), nn.BatchNorm1d(_HIDDEN), nn.ReLU(), last)
+        self.embedding = nn.Sequential(nn.Linear(2, _HIDDEN, bias=False), nn.BatchNorm1d(_HIDDEN), nn.ReLU())
+        self._sizes = [layer.out_channels * (1 if layer.bias is None else 2) for layer in tuned]
+        self.tuner = nn.Linear(_HIDDEN, sum(self._sizes))  # the linear layers of all convolutions, as one
+        nn.init.zeros_(self.tuner.weight)
+        nn.init.zeros_(self.tuner.bias)
+        self._tuning: tuple[Tensor, ...] = ()
+        for number, layer in enumerate(tuned):
+            layer.register_forward_hook(partial(self._tuned, number))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Mean squared error."""
-        shown = torch.rand_like(batch.attributes[:, :1]) < (0.5 if self.training else 0.0)
-        score = self._score(self.model.features(batch.images), batch.attributes * shown)
+        shown = torch.rand_like(batch.attributes[:, :1]) < (_SHOWN if self.training else 1.0)
+        score, _ = self.estimate(self.features(batch.images, batch.attributes * shown))
         return {"total": F.mse_loss(score.float(), self.in_units(batch.scores))}
 
-    def estimate(self, features: Tensor) -> Estimates:
-        """The unit's output where no attribute is known."""
-        return Estimates.of(self._score(features, features.new_zeros(len(features), 2)))
+    def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
+        """Features by convolutions tuned to each image's attributes; none are attributes of 0."""
+        if attributes is None:
+            attributes = torch.zeros(len(images), 2, device=images.device)
+        self._tuning = self.tuner(self.embedding(attributes)).split(self._sizes, 1)
+        try:
+            return self.model.features(images)
+        finally:
+            self._tuning = ()
 
-    def _score(self, features: Tensor, attributes: Tensor) -> Tensor:
-        factor, shift = self.tuner(attributes).chunk(2, -1)
-        score: Tensor = self.head(features * (1 + factor) + shift)[:, 0]
-        return score
+    def estimate(self, features: Tensor) -> Estimates:
+        """The unit's output."""
+        return Estimates.of(self.head(features)[:, 0])
+
+    def _tuned(self, number: int, layer: nn.Conv2d, _: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        """The output (N, C, h, w) of a convolution, after its filters were tuned."""
+        if not self._tuning:  # asked for its shape alone
+            return output
+        tuning = self._tuning[number][:, :, None, None]
+        if layer.bias is None:
+            return output + output * tuning
+        factor, shift = tuning.chunk(2, 1)
+        return output + output * factor + shift

@@ -64,8 +64,12 @@ class Method(nn.Module, ABC):
         """Prepare predictions; `held_out` images had no part in training."""
 
     @abstractmethod
-    def predict(self, pixels: Tensor) -> Predictions:
-        """Predict the scores of images, uint8 (N, 3, size, size)."""
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Predict the scores of images, uint8 (N, 3, size, size).
+
+        `attributes` (N, 2) are gender and ethnicity as `PackedImages.attributes` codes them, None where unknown; a
+        method that has no use for them passes them over.
+        """
 
     @property
     def device(self) -> torch.device:

@@ -45,7 +45,7 @@ class CnnEr(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The mean of the six heads' losses."""
-        error = self._scores(self.model.features(batch.images)).float() - self.in_units(batch.scores)
+        error = self._scores(self.features(batch.images)).float() - self.in_units(batch.scores)
         losses = {
             "squared": error[:2].square().mean(),
             "huber": huber(error[2:4], self.threshold),

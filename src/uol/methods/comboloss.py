@@ -39,7 +39,7 @@ class ComboLoss(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """2 · absolute error + absolute error of the expectation + weighted cross entropy."""
-        features = self.model.features(batch.images)
+        features = self.features(batch.images)
         score, logits = self.head(features)[:, 0].float(), self.class_head(features).float()
         classes = nearest_level(batch.scores, self.scale, _CLASSES)
         levels, weight = self.levels_in_units, self.class_weight

@@ -26,7 +26,7 @@ class CrNet(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """0.4 · cross entropy + 0.6 · squared error."""
-        features = self.model.features(batch.images)
+        features = self.features(batch.images)
         score, logits = self.head(features)[:, 0].float(), self.class_head(features).float()
         return crnet_loss(score, logits, self.in_units(batch.scores), nearest_level(batch.scores, self.scale, _CLASSES))
 

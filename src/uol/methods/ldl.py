@@ -32,7 +32,7 @@ class Ldl(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """KL divergence of the predicted distributions from the raters' histograms."""
-        logits = self.head(self.model.features(batch.images))
+        logits = self.head(self.features(batch.images))
         return {"total": histogram_divergence(logits.float(), batch.histogram)}
 
     def estimate(self, features: Tensor) -> Estimates:

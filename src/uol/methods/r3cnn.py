@@ -37,7 +37,7 @@ class R3Cnn(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Squared error, and from the second stage on 0.1 · ranking hinge."""
-        features, truth = self.model.features(batch.images), self.in_units(batch.scores)
+        features, truth = self.features(batch.images), self.in_units(batch.scores)
         error = F.mse_loss(self.head(features)[:, 0].float(), truth)
         rank = self.ranking_head(F.relu(features[:, None] - features))[..., 0].float()
         ranking = ranking_hinge(rank, truth, batch.attributes[:, 0])

@@ -23,7 +23,7 @@ class Regression(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Mean squared error."""
-        score, _ = self.estimate(self.model.features(batch.images))
+        score, _ = self.estimate(self.features(batch.images))
         return {"total": F.mse_loss(score.float(), self.in_units(batch.scores))}
 
     def estimate(self, features: Tensor) -> Estimates:

@@ -43,6 +43,10 @@ class ScoreMethod(Method):
         self.prepare(self.model.backbone)
         self.calibration = Calibration()
 
+    def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
+        """Images to features (N, width); attributes (N, 2) have a part where a method gives them one."""
+        return self.model.features(images)
+
     @abstractmethod
     def estimate(self, features: Tensor) -> Estimates:
         """What the trained network says of images, by their features (N, width)."""
@@ -63,30 +67,32 @@ class ScoreMethod(Method):
         Dispersion is learnt from them too, or from the training images where too few have a known rating variance.
         """
         if held_out is not None:
-            value, _ = self.values(held_out.centre)
+            value, _ = self.values(held_out.centre, held_out.attributes)
             self.calibration = calibrate(held_out.rated.scores, value, np.ones_like(value), line=False)
         if self.tells_dispersion:
             enough = held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE
             known = held_out if held_out is not None and enough else training
-            _, degree = self.values(known.centre)
+            _, degree = self.values(known.centre, known.attributes)
             self.calibration = self.calibration.with_dispersion(degree, known.rated.variances)
 
-    def predict(self, pixels: Tensor) -> Predictions:
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Predicted scores with intervals of one width."""
-        value, degree = self.values(pixels)
+        value, degree = self.values(pixels, attributes)
         value = np.clip(value, *self.scale)
         half = self.calibration.half_width(np.ones_like(value))
         low, high = np.clip(value - half, *self.scale), np.clip(value + half, *self.scale)
         return Predictions(value, low, high, self.calibration.dispersion(degree))
 
     @torch.inference_mode()
-    def values(self, pixels: Tensor) -> tuple[Floats, Floats]:
+    def values(self, pixels: Tensor, attributes: Tensor | None = None) -> tuple[Floats, Floats]:
         """Scores on the panel's scale, not yet clipped to it, and uncalibrated degrees of dispersion."""
         self.eval()
         parts = []
-        for part in torch.split(pixels, 128):
+        known = torch.zeros(len(pixels), 2) if attributes is None else attributes
+        for part, of_part in zip(torch.split(pixels, 128), torch.split(known, 128), strict=True):
+            part, of_part = part.to(self.device), of_part.to(self.device)
             views = [part, part.flip(-1)] if self.recipe.scoring.mirror else [part]
-            told = [torch.stack(self.estimate(self.model.features(view.to(self.device)))) for view in views]
+            told = [torch.stack(self.estimate(self.features(view, of_part))) for view in views]
             parts.append(torch.stack(told).mean(0).cpu())
         score, degree = torch.cat(parts, 1).double().numpy()
         return score * self.scale.unit, degree

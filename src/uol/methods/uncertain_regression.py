@@ -36,7 +36,7 @@ class UncertainRegression(ScoreMethod):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Squared error + β · dispersion divergence."""
-        gaussians = self.gaussians(self.model.features(batch.images))
+        gaussians = self.gaussians(self.features(batch.images))
         samples = self.head(sample(gaussians, self.recipe.samples))[..., 0]
         score = F.mse_loss(samples.float().mean(0), self.in_units(batch.scores))
         dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance, self.recipe.dispersion)

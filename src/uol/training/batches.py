@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +20,12 @@ from uol.order import Triplets, balanced_pairs, hard_triplets
 from uol.rated_images import Indices, RatedImages
 from uol.training.augmentation import augment, centre_crop
 from uol.training.recipe import Recipe
+
+# Of either attribute: the groups that tell it, the first of which is read, and what their words stand for.
+_ATTRIBUTES = (
+    (("gender", "sex"), {"female": -1.0, "f": -1.0, "male": 1.0, "m": 1.0}),
+    (("ethnicity", "race"), {"asian": -1.0, "caucasian": 1.0, "white": 1.0}),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,21 @@ class PackedImages:
     def centre(self) -> Tensor:
         """The central squares, uint8 (N, 3, crop, crop): what a trained network is shown."""
         return centre_crop(self.pixels, self.crop)
+
+    @property
+    def attributes(self) -> Tensor:
+        """Gender and ethnicity, (N, 2): female −1, male +1; asian −1, caucasian +1; 0 for any other word, or none.
+
+        The words are fixed, so that a number means the same of every data set.
+        """
+        found = np.zeros((len(self), 2), np.float32)
+        for column, (names, signs) in enumerate(_ATTRIBUTES):
+            for name in names:
+                if name in self.rated.groups:
+                    words = ["" if pd.isna(value) else str(value).strip().lower() for value in self.rated.groups[name]]
+                    found[:, column] = [signs.get(word, 0.0) for word in words]
+                    break
+        return torch.from_numpy(found)
 
     @property
     def checksum(self) -> str:
@@ -139,7 +159,7 @@ class Feed:
         self._variance = self._moved(rated.variances)
         self._error = self._moved(_standard_errors(rated, recipe))
         self._histogram = self._moved(_rating_shares(rated))
-        self._attributes = self._moved(_attributes(rated))
+        self._attributes = data.attributes.to(device)
         self.resident = _fits(data.pixels, device) if resident is None else resident
         self._pixels = data.pixels.to(device) if self.resident else data.pixels
         self._staged: Tensor | None = None
@@ -230,19 +250,6 @@ def _rating_shares(rated: RatedImages) -> npt.NDArray[np.float64]:
         return np.zeros((len(rated), 0))
     total = rated.histograms.sum(-1, keepdims=True)
     return np.where(total > 0, rated.histograms / np.maximum(total, 1), np.nan)
-
-
-def _attributes(rated: RatedImages) -> npt.NDArray[np.float64]:
-    """Gender and ethnicity, (n, 2): the two most frequent values of each, by name, as −1 and +1; any other as 0."""
-    found = np.zeros((len(rated), 2))
-    for column, name in enumerate(("gender", "ethnicity")):
-        if name in rated.groups:
-            words = ["" if pd.isna(value) else str(value) for value in rated.groups[name]]
-            count = Counter(word for word in words if word)
-            first_two = sorted(sorted(count, key=lambda word: (-count[word], word))[:2])
-            signs = dict(zip(first_two, (-1.0, 1.0), strict=False))
-            found[:, column] = [signs.get(word, 0.0) for word in words]
-    return found
 
 
 def _fits(pixels: Tensor, device: torch.device) -> bool:
