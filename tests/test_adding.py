@@ -9,7 +9,7 @@ import pytest
 from measured import elsewhere, five_folds, measured
 from uol.errors import CallError, UolError
 from uol.experiments.adding import add, finished_in, read_run
-from uol.experiments.result import read_result, read_results, write_result
+from uol.experiments.result import Transfer, read_result, read_results, write_result
 
 
 def run_of(folder, results, evaluations=None):
@@ -30,7 +30,8 @@ def test_folds_are_added_with_their_evaluations(tmp_path):
     assert [(a.path.name, a.what) for a in added] == [(f"uol-paper-fold-{k}-seed-0.json", "added") for k in range(1, 6)]
     results = read_results(tmp_path / "results" / "scut-fbp5500")
     assert [r.metrics.pc for r in results] == [r.metrics.pc for r in five_folds()]
-    assert all({n: m.model_dump() for n, m in r.transfer.items()} == {"mebeauty": found["mebeauty"]} for r in results)
+    wanted = Transfer.model_validate(found["mebeauty"])
+    assert all(r.transfer == {"mebeauty": wanted} for r in results)
     assert {a.what for a in add(run, tmp_path / "results")} == {"unchanged"}
 
 

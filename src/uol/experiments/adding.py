@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from uol.checked import first_problem
 from uol.errors import CallError, UolError
+from uol.experiments.derived import completed
 from uol.experiments.result import (
+    Makeup,
     Result,
     Transfer,
     check_repeatable,
@@ -20,6 +22,8 @@ from uol.experiments.result import (
     write_result,
 )
 from uol.run_folders import run_folders
+
+Part = TypeVar("Part", bound=BaseModel)
 
 
 class Added(NamedTuple):
@@ -39,11 +43,16 @@ def finished_in(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_run(run: Path) -> Result:
-    """A run's result with what its evaluations say of other data sets."""
+    """A run's result with what its evaluations say of other data sets, and with replicates from its predictions."""
     result = read_result(run / "result.json")
-    found = {path.stem: _evaluation(path) for path in sorted((run / "evaluations").glob("*.json"))}
-    found.pop(result.trained_on, None)  # the same panel: not a transfer
-    return result.model_copy(update={"transfer": {**result.transfer, **found}})
+    changes: dict[str, Any] = {"transfer": dict(result.transfer)}
+    for path in sorted((run / "evaluations").glob("*.json")):
+        values = _read(path)
+        if "accuracy" in values:
+            changes["makeup"] = _checked(Makeup, path, values)
+        elif not values.get("unrated") and path.stem != result.trained_on:  # the same panel: not a transfer
+            changes["transfer"][path.stem] = _evaluation(path, values)
+    return completed(result.model_copy(update=changes), run)
 
 
 def add(folder: Path, results: Path, replace: bool = False) -> list[Added]:
@@ -67,16 +76,23 @@ def add(folder: Path, results: Path, replace: bool = False) -> list[Added]:
 
 
 def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
-    """The new result in place of the old one; without `replace` it may only add figures on other data sets."""
+    """The new result in place of the old one; without `replace` it may only add what the old one has not."""
     if old.identity != new.identity:
         raise UolError(f"{path}: the name is taken by another method and recipe; rename the recipe")
     if replace:
         return new
-    both = new.model_copy(update={"transfer": old.transfer | new.transfer})
-    changed = any(both.transfer[name] != figures for name, figures in old.transfer.items())
-    if changed or old.model_copy(update={"transfer": both.transfer}) != both:
+    kept = {name: getattr(new, name) or getattr(old, name) for name in ("makeup", "spread", "replicates")}
+    both = new.model_copy(update={"transfer": old.transfer | new.transfer, **kept})
+    changed = any(bare(both.transfer[name]) != bare(figures) for name, figures in old.transfer.items())
+    changed = changed or any(getattr(old, name) not in (None, kept[name]) for name in kept)
+    if changed or old.model_copy(update={"transfer": both.transfer, **kept}) != both:
         raise UolError(f"{path}: a different result is there; --replace puts the new one in its place")
     return both
+
+
+def bare(figures: Transfer) -> Transfer:
+    """Figures on another data set without their replicates, which older results have not."""
+    return figures.model_copy(update={"replicates": None})
 
 
 def _check_with_others(plan: Mapping[Path, Result]) -> None:
@@ -85,14 +101,25 @@ def _check_with_others(plan: Mapping[Path, Result]) -> None:
         check_together(others | {path: result for path, result in plan.items() if path.parent == folder})
 
 
-def _evaluation(path: Path) -> Transfer:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        found = Transfer.model_validate({key: values[key] for key in Transfer.model_fields if key in values})
-    except ValidationError as error:
-        raise UolError(f"{path}: {first_problem(error)}") from error
-    except (OSError, ValueError, TypeError) as error:
-        raise UolError(f"{path}: not readable as JSON") from error
+def _evaluation(path: Path, values: dict[str, Any]) -> Transfer:
+    found = _checked(Transfer, path, values)
     if found.split is not None:
         raise UolError(f"{path}: figures on the split {found.split} alone; tables tell of whole data sets")
     return found
+
+
+def _checked(kind: type[Part], path: Path, values: dict[str, Any]) -> Part:
+    try:
+        return kind.model_validate({key: values[key] for key in kind.model_fields if key in values})
+    except ValidationError as error:
+        raise UolError(f"{path}: {first_problem(error)}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UolError(f"{path}: not readable as JSON") from error
+    if not isinstance(values, dict):
+        raise UolError(f"{path}: not readable as an evaluation")
+    return values

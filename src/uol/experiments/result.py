@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from uol.checked import first_problem
 from uol.errors import UolError
-from uol.files import write_json
+from uol.files import plain, write_text
 
+_LATER = {"makeup", "spread", "replicates"}  # what a result may lack
+_LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
 _OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
 
@@ -40,11 +43,43 @@ class Metrics(_Part):
     dispersion_pc: Correlation | None
 
 
+class Replicates(_Part):
+    """Bootstrap replicates of figures on test images (`uol.experiments.bootstrap`); None where undefined."""
+
+    pc: list[float] | None
+    mae: list[float] | None = None
+    rmse: list[float] | None = None
+
+
 class Transfer(Metrics):
     """Figures on another data set: on which of its splits (None: the whole set), and how its images were framed."""
 
     split: str | None
     framing: str
+    replicates: Replicates | None = None
+
+
+class Makeup(_Part):
+    """How often the photograph with make-up scored as the answer says: `right` of `pairs`, one pair per person."""
+
+    accuracy: Share
+    right: int = Field(ge=0)
+    pairs: int = Field(ge=1)
+    answer: str = Field(description="where the answers come from: the voters' majority, or make-up itself")
+    takes: str = Field(description="first: the first photograph of each side; mean: the mean score of all")
+    framing: str
+
+
+class Spread(_Part):
+    """How far predictions reach on the test images, and the panel's means there.
+
+    Ends of both, and how many fall in each of equally wide parts of the scale.
+    """
+
+    predicted_ends: list[float] = Field(min_length=2, max_length=2)
+    panel_ends: list[float] = Field(min_length=2, max_length=2)
+    predicted: list[int]
+    panel: list[int]
 
 
 class Data(_Part):
@@ -109,6 +144,9 @@ class Result(_Part):
     metrics: Metrics
     score_sd: float = Field(ge=0)
     transfer: dict[Name, Transfer]
+    makeup: Makeup | None = None
+    spread: Spread | None = None
+    replicates: Replicates | None = None
     provenance: Provenance
 
     @property
@@ -156,8 +194,26 @@ def read_result(path: Path) -> Result:
 
 
 def write_result(path: Path, result: Result) -> None:
-    """Write a result in one step."""
-    write_json(path, result.model_dump())
+    """Write a result in one step; a list of replicates or counts is one line, not hundreds."""
+    lines: list[str] = []
+
+    def folded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: folded(item) for key, item in value.items()}
+        if isinstance(value, list) and len(value) > _LONG:
+            lines.append(json.dumps(value, allow_nan=False))
+            return f"\0{len(lines) - 1}"  # what no text of a result contains
+        return value
+
+    values = result.model_dump()
+    for part in (values, *values["transfer"].values()):
+        for name in _LATER & part.keys():
+            if part[name] is None:
+                del part[name]
+    text = json.dumps(folded(plain(values)), indent=2, ensure_ascii=False, allow_nan=False)
+    for number, line in enumerate(lines):
+        text = text.replace(f'"\\u0000{number}"', line)
+    write_text(path, text + "\n")
 
 
 def read_results(folder: Path) -> list[Result]:

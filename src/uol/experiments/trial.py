@@ -15,6 +15,7 @@ import uol
 from uol import methods, provenance
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
+from uol.experiments.derived import replicates_elsewhere, replicates_of, spread_of
 from uol.experiments.result import Name, Result, read_result, write_result
 from uol.files import plain, write_json, write_text
 from uol.methods.base import Method, Predictions
@@ -44,9 +45,11 @@ def trial(
     folder: Path,
     origin: Origin,
     report: Callable[[EpochReport], None] | None = None,
+    afterwards: Callable[[Method], None] | None = None,
 ) -> Result | None:
     """Train on the images of a split and test on the others; None where there are none to test on.
 
+    `afterwards` is given the trained method before the result is written, to test it on other data sets.
     The same call goes on with a trial that was stopped, and reads the result of one that has finished.
     """
     _check_names(origin.recipe, packed.rated.name, name)
@@ -75,7 +78,9 @@ def trial(
             log(folder, "trained; no images to test on")
             return None
         test = packed.subset(split.test)
-        figures = _tested(method, test, recipe, folder)
+        figures, table = _tested(method, test, recipe, folder)
+        if afterwards is not None:
+            afterwards(method)
     except BaseException as error:
         if begun:
             log(folder, f"stopped: {type(error).__name__}: {error}")
@@ -93,6 +98,8 @@ def trial(
                 "metrics": figures,
                 "score_sd": float(np.std(test.rated.scores)),
                 "transfer": {},
+                "spread": spread_of(table, packed.rated.scale).model_dump(),
+                "replicates": replicates_of(table, packed.rated.fingerprint, name).model_dump(),
                 "provenance": _provenance(packed, split, pixels, recipe, folder, origin, code, started),
             }
         )
@@ -180,7 +187,10 @@ def keep_evaluation(
     """Keep an evaluation on another data set in a run folder."""
     place = folder / EVALUATIONS
     write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
-    write_json(place / f"{name}.json", {"data": name, "split": split, "framing": framing, **figures})
+    kept: dict[str, Any] = {"data": name, "split": split, "framing": framing, **figures}
+    if split is None:
+        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
+    write_json(place / f"{name}.json", kept)
 
 
 def _check_names(*names: str) -> None:
@@ -206,8 +216,8 @@ def _keep_model(method: Method, folder: Path) -> None:
         scorer.save_pretrained(folder / MODEL)
 
 
-def _tested(method: Method, test: PackedImages, recipe: Recipe, folder: Path) -> Evaluation:
+def _tested(method: Method, test: PackedImages, recipe: Recipe, folder: Path) -> tuple[Evaluation, pd.DataFrame]:
     predictions = method.predict(test.centre, test.attributes)
     table = predictions_table(test.rated, predictions)
     write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
-    return evaluate(test.rated, predictions, recipe.threshold)
+    return evaluate(test.rated, predictions, recipe.threshold), table

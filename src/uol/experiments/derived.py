@@ -1,0 +1,79 @@
+"""What follows from a run's predictions beside its figures: bootstrap replicates, and how far the scores reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from uol.errors import UolError
+from uol.experiments.bootstrap import draws, replicated
+from uol.experiments.result import Replicates, Result, Spread, Transfer
+
+PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
+_NEAR = 1e-3  # figures of a table written with six digits are this near to those it was made for
+
+
+def replicates_of(table: pd.DataFrame, data: str, split: str) -> Replicates:
+    """Replicates of all three figures, from a table of predictions (columns score and value)."""
+    return Replicates(**replicated(table["score"], table["value"], draws(data, split, len(table)))._asdict())
+
+
+def replicates_elsewhere(table: pd.DataFrame, data: str) -> Replicates:
+    """Replicates of the correlation on another data set, taken whole; its name alone says which images are drawn."""
+    return Replicates(pc=replicates_of(table, data, "whole").pc)
+
+
+def spread_of(table: pd.DataFrame, scale: Sequence[float]) -> Spread:
+    """How far predictions and panel means reach on the same images."""
+    edges = np.linspace(scale[0], scale[1], PARTS + 1)
+    value, score = (np.clip(table[name].to_numpy(np.float64), scale[0], scale[1]) for name in ("value", "score"))
+    return Spread(
+        predicted_ends=[float(value.min()), float(value.max())],
+        panel_ends=[float(score.min()), float(score.max())],
+        predicted=[int(count) for count in np.histogram(value, edges)[0]],
+        panel=[int(count) for count in np.histogram(score, edges)[0]],
+    )
+
+
+def completed(result: Result, run: Path) -> Result:
+    """A result with replicates and spread from its run's predictions, where it has none yet and they are at hand."""
+    changes: dict[str, object] = {}
+    data = result.provenance.data
+    if (result.replicates is None or result.spread is None) and (run / "predictions.csv").is_file():
+        table = _read(run / "predictions.csv")
+        found = replicates_of(table, data.fingerprint, result.split)
+        _check(run / "predictions.csv", table, result.metrics.mae)
+        changes = {"replicates": result.replicates or found, "spread": result.spread or spread_of(table, data.scale)}
+    transfer = {
+        name: _with_replicates(figures, name, run / "evaluations" / f"{name}.csv")
+        for name, figures in result.transfer.items()
+    }
+    return result.model_copy(update={**changes, "transfer": transfer})
+
+
+def _with_replicates(figures: Transfer, name: str, path: Path) -> Transfer:
+    if figures.replicates is not None or not path.is_file():
+        return figures
+    table = _read(path)
+    _check(path, table, figures.mae)
+    return figures.model_copy(update={"replicates": replicates_elsewhere(table, name)})
+
+
+def _check(path: Path, table: pd.DataFrame, mae: float | None) -> None:
+    """Refuse predictions of another network than the one the figures are of."""
+    found = float((table["score"] - table["value"]).abs().mean())
+    if mae is not None and abs(found - mae) > _NEAR * max(1.0, mae):
+        raise UolError(f"{path}: its MAE is {found:.4f}, but the result's {mae:.4f}: predictions of another network")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, usecols=["score", "value"], dtype=np.float64)
+    except (OSError, ValueError) as error:
+        raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
+    if table.empty or not np.isfinite(table.to_numpy()).all():
+        raise UolError(f"{path}: a score or a prediction is missing")
+    return table
