@@ -56,6 +56,16 @@ def test_against_references_equals_the_slow_mean_over_samples(comparator, T, bot
                 assert torch.allclose(logits[n, r], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("T", [1, 4])
+def test_images_at_once_are_images_one_by_one(comparator, T):
+    images, references = torch.randn(T, 5, D), torch.randn(T, 7, D)
+    halves = comparator.left(references), comparator.right(references)
+    one_by_one = comparator.against(images, *halves, both_directions=True, at_once=1)
+    for at_once in (2, 5, 100):
+        together = comparator.against(images, *halves, both_directions=True, at_once=at_once)
+        assert torch.allclose(together, one_by_one, atol=1e-6)
+
+
 def test_both_directions_mirror_when_images_are_swapped(comparator):
     a, b = torch.randn(1, 3, D), torch.randn(1, 3, D)
     with torch.no_grad():

@@ -9,7 +9,7 @@ import pytest
 
 from uol import released
 from uol.errors import CallError
-from uol.released import find_model, fingerprint, names, open_model
+from uol.released import choose_device, find_model, fingerprint, names, open_model
 from uol.scorer import Scorer
 
 
@@ -47,3 +47,21 @@ def test_fingerprints_follow_what_makes_a_score(shelf):
 
 def test_without_a_graph_torch_answers(shelf):
     assert isinstance(open_model("a-model"), Scorer)
+
+
+def test_a_device_that_is_not_there(shelf, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == "cpu"
+    with pytest.raises(CallError, match="finds no GPU"):
+        open_model("a-model", device="cuda")
+    with pytest.raises(CallError, match="--runtime torch"):
+        open_model("a-model", runtime="onnx", device="cuda")
+
+
+def test_a_gpu_is_taken_where_there_is_one_and_it_is_not_ruled_out(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [choose_device(device) for device in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]

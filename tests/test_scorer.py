@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from uol import Score, Scorer
+from uol.asking import one_ahead
 from uol.errors import CallError, ImageError
 from uol.model_config import ScoringConfig
 from uol.scores import rank_with_ties
@@ -52,6 +54,31 @@ def test_scores_and_intervals_are_on_the_panels_scale(scorer, drawn):
 def test_scoring_equals_the_methods_predictions(trained, drawn):
     predictions = trained.predict(PackedImages.pack(drawn, trained.recipe.model).centre)
     assert values(trained.scorer.score(drawn.images)) == pytest.approx(predictions.value, abs=1e-4)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_what_is_begun_is_what_is_embedded_and_scored(scorer, drawn, mirror):
+    asked = Scorer(
+        scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scorer.calibration,
+        ScoringConfig(mirror=mirror),
+    )  # fmt: skip
+    pixels = asked.framed(drawn.images[:40])
+    expected = values(asked.score_embedded(asked.embed_pixels(torch.from_numpy(pixels))))
+    assert values(asked.score_pixels(pixels)) == pytest.approx(expected, abs=1e-4)  # 32 at once, and the rest
+    first, second = asked.begin(list(pixels[:30])), asked.begin(list(pixels[30:]))
+    assert values([*first(), *second()]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_next_is_begun_before_an_answer_is_waited_for():
+    events = []
+
+    def begin(k):
+        events.append(f"begin {k}")
+        return lambda: events.append(f"wait {k}") or k
+
+    assert list(one_ahead(map(begin, range(3)))) == [0, 1, 2]
+    assert events == ["begin 0", "begin 1", "wait 0", "begin 2", "wait 1", "wait 2"]
+    assert list(one_ahead([])) == []
 
 
 def test_comparisons_sum_to_one_and_mirror(scorer, drawn):

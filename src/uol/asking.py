@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from uol.model_config import ModelConfig
 from uol.scores import Comparison, Ranked, Score, rank_with_ties
 
 Pixels = npt.NDArray[np.uint8]
+Answer = TypeVar("Answer")
 
 
 class AskedWithImages(ABC):
@@ -33,9 +36,24 @@ class AskedWithImages(ABC):
     def compare_pixels(self, first: Pixels, second: Pixels) -> Comparison:
         """How one framed image (3, crop, crop) stands to another."""
 
-    def score(self, images: Images | ImageLike, batch_size: int = 32) -> list[Score]:
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+        return False
+
+    @property
+    def batch_size(self) -> int:
+        """How many images are best scored at once."""
+        return 32
+
+    def begin(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
+        """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores."""
+        return lambda: self.score_pixels(np.stack(images))
+
+    def score(self, images: Images | ImageLike, batch_size: int | None = None) -> list[Score]:
         """Score images given as paths, PIL images or uint8 arrays."""
         images = as_sequence(images)
+        batch_size = self.batch_size if batch_size is None else batch_size
         if batch_size < 1:
             raise CallError(f"batch_size must be at least 1, not {batch_size}")
         batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
@@ -45,7 +63,7 @@ class AskedWithImages(ABC):
         """The probabilities that the panel would put the first image below, level with, or above the second."""
         return self.compare_pixels(*self.framed([first, second]))
 
-    def rank(self, images: Images, batch_size: int = 32) -> list[Ranked]:
+    def rank(self, images: Images, batch_size: int | None = None) -> list[Ranked]:
         """Images from best to worst; a rank is shared while intervals overlap that of the rank's best."""
         images = as_sequence(images)
         scores = self.score(images, batch_size)
@@ -59,6 +77,17 @@ class AskedWithImages(ABC):
     def framed(self, images: Images) -> Pixels:
         """Images as the model wants them: uint8 (N, 3, crop, crop)."""
         return pack_images(images, self.config.resize, self.config.crop, self.config.framing)
+
+
+def one_ahead(begun: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:
+    """The answers of what was begun, in order; each is waited for only when the next one is begun."""
+    waiting: Callable[[], Answer] | None = None
+    for wait in begun:
+        if waiting is not None:
+            yield waiting()
+        waiting = wait
+    if waiting is not None:
+        yield waiting()
 
 
 def as_sequence(images: Images | ImageLike) -> Images:

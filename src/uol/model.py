@@ -12,6 +12,8 @@ from uol.backbones import Backbone
 from uol.gaussians import Gaussians
 from uol.model_config import ModelConfig
 
+_ON_GPU = 2**29  # bytes of hidden rows compared at once; a layer's input and output are there together
+
 
 class Comparator(nn.Module):
     """Judges two points of the space: three layers 2D → H → H → 3, logits in the order of `Order` (equation 2).
@@ -52,19 +54,25 @@ class Comparator(nn.Module):
         """Logits for pairs of rows: points (T, M, D), row indices (P,) → (T, P, 3)."""
         return self.judge(self.left(points)[:, first], self.right(points)[:, second])
 
-    def against(self, points: Tensor, left: Tensor, right: Tensor, both_directions: bool = False) -> Tensor:
+    def against(
+        self, points: Tensor, left: Tensor, right: Tensor, both_directions: bool = False, at_once: int | None = None
+    ) -> Tensor:
         """Logits of each image against each reference, averaged over T samples: (T, N, D) → (N, R, 3).
 
         `left` and `right` (T, R, H) are the references' halves. With `both_directions` the reference is also judged
-        against the image, and the mirrored answer averaged in. One image at a time: its R·T hidden rows stay in the
-        processor's cache, where N·R·T of them would not.
+        against the image, and the mirrored answer averaged in. On a processor one image at a time: its R·T hidden rows
+        stay in the cache, where N·R·T of them would not. On a GPU as many at once as half a gibibyte holds
+        (`at_once` says how many, otherwise).
         """
         own_left, own_right = self.left(points), self.right(points)
         logits = points.new_empty((points.shape[1], left.shape[1], 3))
-        for n in range(points.shape[1]):
-            logits[n] = self._averaged(own_left[:, n, None], right)
+        if at_once is None:
+            at_once = max(1, _ON_GPU // (left.numel() * left.element_size())) if points.is_cuda else 1
+        for start in range(0, points.shape[1], at_once):
+            rows = slice(start, start + at_once)
+            logits[rows] = self._averaged(own_left[:, rows, None], right[:, None])
             if both_directions:
-                logits[n] += self._averaged(left, own_right[:, n, None]).flip(-1)
+                logits[rows] += self._averaged(left[:, None], own_right[:, rows, None]).flip(-1)
         return logits / 2 if both_directions else logits
 
     def _averaged(self, left: Tensor, right: Tensor) -> Tensor:
@@ -106,9 +114,12 @@ class FeatureModel(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Images (N, 3, H, W), uint8 or 0–1, to pooled features."""
-        if self.pool is None:
-            return self.backbone(images)  # type: ignore[no-any-return]
-        return self.pool(self.backbone.feature_maps(images))  # type: ignore[no-any-return]
+        return self.pooled(self.backbone.feature_maps(images))
+
+    def pooled(self, maps: Tensor) -> Tensor:
+        """Feature maps of the backbone to features."""
+        features: Tensor = self.backbone.pool(maps) if self.pool is None else self.pool(maps)
+        return features
 
 
 class OrderModel(FeatureModel):

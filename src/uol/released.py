@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from uol.scorer import Scorer
 
 Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
 DEFAULT = "uol-fast-scut5500"
 
@@ -52,27 +53,39 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto") -> Scorer | OnnxScorer:
+def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto") -> Scorer | OnnxScorer:
     """Open a model for asking.
 
     Left to choose, a model with a graph beside it is asked through onnxruntime, which starts in a fraction of the time
-    torch takes, unless the machine has a GPU.
+    torch takes, unless a GPU is there and not ruled out. Graphs run on the processor, whatever there is.
     """
     from uol.model_config import SCORE_GRAPH
 
     folder = find_model(name)
     if runtime == "auto":
         ready = (folder / SCORE_GRAPH).is_file() and find_spec("onnxruntime") is not None
-        runtime = "onnx" if ready and not _has_gpu() else "torch"
+        on_processor = device == "cpu" or (device == "auto" and not _has_gpu())
+        runtime = "onnx" if ready and on_processor else "torch"
     if runtime == "onnx":
+        if device == "cuda":
+            raise CallError("a GPU is used by torch alone: --device cuda needs --runtime torch")
         from uol.onnx_scorer import OnnxScorer
 
         return OnnxScorer(folder)
-    import torch
-
     from uol.scorer import Scorer
 
-    return Scorer.from_pretrained(folder).to("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = choose_device(device)
+    return Scorer.from_pretrained(folder).to(chosen)
+
+
+def choose_device(device: Device = "auto") -> str:
+    """The device for torch: the one named, or a GPU where there is one."""
+    import torch
+
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise CallError("--device cuda: torch finds no GPU here")
+    return "cuda" if there and device != "cpu" else "cpu"
 
 
 def _has_gpu() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from uol import bradley_terry
-from uol.asking import AskedWithImages, as_sequence
+from uol.asking import AskedWithImages, Pixels, as_sequence, one_ahead
 from uol.bradley_terry import BradleyTerry
 from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.errors import CallError, UolError
@@ -27,11 +28,16 @@ from uol.scores import Comparison, Score
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30
 
+_GPU_BATCH = 256
+_GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
+
 
 class Scorer(AskedWithImages):
     """A model with its references, asked for scores, comparisons and rankings.
 
-    The references are embedded once, and their half of the comparator is computed at load.
+    The references are embedded once, and their half of the comparator is computed at load. On a GPU, scores are of
+    feature maps in bfloat16; everything after the backbone is float32. What is kept or tabled (`embed`, `anchor`,
+    evaluation) is float32 throughout.
     """
 
     def __init__(
@@ -55,7 +61,50 @@ class Scorer(AskedWithImages):
 
     def score_pixels(self, pixels: npt.NDArray[np.uint8] | Tensor) -> list[Score]:
         """Scores of images already framed: uint8 (N, 3, crop, crop), an array or a tensor."""
-        return self.score_embedded(self.embed_pixels(torch.as_tensor(pixels)))
+        parts = torch.split(torch.as_tensor(pixels), self.batch_size)
+        return [score for scores in one_ahead(map(self._begin, parts)) for score in scores]
+
+    def begin(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
+        """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores.
+
+        A GPU works on while its earlier answers are solved. The images are gathered in memory that it reads by itself,
+        with the channels last, as the network wants them.
+        """
+        rows = [torch.from_numpy(image).permute(1, 2, 0) for image in images]
+        gathered = torch.empty((len(rows), *rows[0].shape), dtype=torch.uint8, pin_memory=self.on_gpu)
+        torch.stack(rows, out=gathered)
+        return self._begin(gathered.permute(0, 3, 1, 2))
+
+    @torch.inference_mode()
+    def _begin(self, pixels: Tensor) -> Callable[[], list[Score]]:
+        if self.on_gpu and not pixels.is_cuda:
+            pixels = pixels.pin_memory()  # itself where it is already
+        gaussians = self._embed_for_scores(pixels.to(self._device, non_blocking=True))
+        found = self._probabilities(gaussians, self._left, self._right), self._degrees(gaussians)
+        outcomes, degrees = (values.to("cpu", non_blocking=True) for values in found)
+        arrived = torch.cuda.Event(blocking=True) if self.on_gpu else None  # type: ignore[no-untyped-call]
+        if arrived is not None:
+            arrived.record()
+
+        def wait() -> list[Score]:
+            if arrived is not None:
+                arrived.synchronize()
+            return self._scores(self._solved(outcomes.numpy()), degrees.numpy())
+
+        return wait
+
+    def _embed_for_scores(self, pixels: Tensor) -> Gaussians:
+        """As `embed_pixels`, but in bfloat16 up to the feature maps where a GPU computes."""
+
+        def once(images: Tensor) -> Gaussians:
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=self.on_gpu):
+                maps = self.model.backbone.feature_maps(images)
+            return self.model.gaussians(self.model.pooled(maps.float()))
+
+        gaussians = once(pixels)
+        if not self.scoring.mirror:
+            return gaussians
+        return Gaussians(*((one + two) / 2 for one, two in zip(gaussians, once(pixels.flip(-1)), strict=True)))
 
     def compare_pixels(
         self, first: npt.NDArray[np.uint8] | Tensor, second: npt.NDArray[np.uint8] | Tensor
@@ -80,9 +129,12 @@ class Scorer(AskedWithImages):
     def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> npt.NDArray[np.float64]:
         """Probabilities of less, similar and greater for each image against each reference: (N, R, 3)."""
         left, right = (self._left, self._right) if references is None else self._halves(references)
+        return self._probabilities(gaussians, left, right).cpu().numpy()
+
+    def _probabilities(self, gaussians: Gaussians, left: Tensor, right: Tensor) -> Tensor:
         points = self._points(gaussians, side="image")
         logits = self.model.comparator.against(points, left, right, self.scoring.both_directions)
-        return logits.cpu().double().softmax(-1).numpy()
+        return (logits if logits.is_cuda else logits.cpu()).double().softmax(-1)
 
     def leave_one_out(self) -> list[Score]:
         """Scores of the references, each compared with all others: how good the scale is."""
@@ -90,19 +142,25 @@ class Scorer(AskedWithImages):
 
     def score_embedded(self, gaussians: Gaussians, leave_one_out: bool = False) -> list[Score]:
         """Scores of images already embedded."""
-        raw = self.raw_estimates(gaussians, leave_one_out)
+        return self._scores(self.raw_estimates(gaussians, leave_one_out), self.degrees(gaussians))
+
+    def _scores(self, raw: bradley_terry.Estimates, degrees: npt.NDArray[np.float64]) -> list[Score]:
         bounds = (self.panel.low, self.panel.high)
         value = self.calibration.value(raw.value, bounds)
         half = self.calibration.half_width(raw.standard_error)
         low, high = np.clip(value - half, *bounds), np.clip(value + half, *bounds)
-        dispersion = self.calibration.dispersion(self.degrees(gaussians))
+        dispersion = self.calibration.dispersion(degrees)
         columns = zip(value, low, high, dispersion, raw.standard_error, strict=True)
         return [Score(*map(float, row)) for row in columns]
 
     def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
         """Bradley-Terry scores before calibration; `leave_one_out` where the images are the references themselves."""
         outcomes = self.outcomes(gaussians)
-        weights = 1 - np.eye(len(outcomes)) if leave_one_out else None
+        return self._solved(outcomes, 1 - np.eye(len(outcomes)) if leave_one_out else None)
+
+    def _solved(
+        self, outcomes: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None = None
+    ) -> bradley_terry.Estimates:
         return bradley_terry.estimate(
             read_outcomes(outcomes, self.scoring.outcomes),
             self.references.scores,
@@ -111,10 +169,14 @@ class Scorer(AskedWithImages):
             weights,
         )
 
-    @staticmethod
-    def degrees(gaussians: Gaussians) -> npt.NDArray[np.float64]:
+    @classmethod
+    def degrees(cls, gaussians: Gaussians) -> npt.NDArray[np.float64]:
         """Predicted degrees of dispersion, uncalibrated: (N,)."""
-        return dispersion_degree(gaussians.log_variance.double()).cpu().numpy()
+        return cls._degrees(gaussians).cpu().numpy()
+
+    @staticmethod
+    def _degrees(gaussians: Gaussians) -> Tensor:
+        return dispersion_degree(gaussians.log_variance.double())
 
     # ---------------------------------------------------------------- making
 
@@ -203,6 +265,19 @@ class Scorer(AskedWithImages):
     def config(self) -> ModelConfig:
         """What the model is made of."""
         return self.model.config
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+        return self._device.type == "cuda"
+
+    @property
+    def batch_size(self) -> int:
+        """How many images are best scored at once."""
+        if not self.on_gpu:
+            return super().batch_size
+        room = torch.cuda.get_device_properties(self._device).total_memory
+        return _GPU_BATCH if room >= _GPU_ROOM else _GPU_BATCH // 4
 
     @property
     def _device(self) -> torch.device:

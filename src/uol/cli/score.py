@@ -30,6 +30,14 @@ class Runtime(StrEnum):
     ONNX = "onnx"
 
 
+class Device(StrEnum):
+    """Where it is computed."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
 class Format(StrEnum):
     """How rows are printed."""
 
@@ -43,6 +51,7 @@ ImagesArgument = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="A model that ships, or a model folder.")]
 RuntimeOption = Annotated[Runtime, typer.Option("--runtime", help="torch, onnx, or whichever answers sooner.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="The processor, a GPU, or a GPU where there is one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 OutOption = Annotated[
@@ -69,6 +78,7 @@ def score(
         Path | None, typer.Option("--explain", help="Draw how a score came about: a .png file, or a folder for many.")
     ] = None,
     runtime: RuntimeOption = Runtime.AUTO,
+    device: DeviceOption = Device.AUTO,
 ) -> None:
     """Score images on the panel's scale, each with an interval and a dispersion.
 
@@ -88,7 +98,7 @@ def score(
         picture_paths([str(path) for path in paths], explain)
         if runtime is Runtime.ONNX:
             raise CallError("--explain needs --runtime torch")
-    scorer = open_model(model, "torch" if explain is not None else runtime.value)
+    scorer = open_model(model, "torch" if explain is not None else runtime.value, device.value)
     rows = _score(scorer, model, paths, out, all_faces)
     if explain is not None:
         _explain(scorer, rows, explain)
@@ -105,6 +115,7 @@ def compare(
     model: ModelOption = DEFAULT,
     as_json: JsonOption = False,
     runtime: RuntimeOption = Runtime.AUTO,
+    device: DeviceOption = Device.AUTO,
 ) -> None:
     """Say how likely the panel would put the first image below, level with, or above the second.
 
@@ -115,7 +126,7 @@ def compare(
     for path in (first, second):
         if not path.is_file():
             raise CallError(f"{path}: no such image file")
-    comparison = open_model(model, runtime.value).compare(first, second)._asdict()
+    comparison = open_model(model, runtime.value, device.value).compare(first, second)._asdict()
     if as_json:
         print_json({"first": str(first), "second": str(second), **comparison})
     else:
@@ -133,6 +144,7 @@ def rank(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the images in their order.")] = None,
     all_faces: FacesOption = False,
     runtime: RuntimeOption = Runtime.AUTO,
+    device: DeviceOption = Device.AUTO,
 ) -> None:
     """Rank images from best to worst; those whose intervals overlap that of the best of their rank share it.
 
@@ -146,7 +158,7 @@ def rank(
     _check_targets(paths, out, html)
     if out is not None:
         check_suffix(out)
-    scorer = open_model(model, runtime.value)
+    scorer = open_model(model, runtime.value, device.value)
     rows = _ranked(_score(scorer, model, paths, None, all_faces))
     columns = ("rank", "tied", *COLUMNS)
     if out is not None:

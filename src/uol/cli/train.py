@@ -11,6 +11,7 @@ import typer
 
 from uol.cli.data import ReadOption, ScaleOption, load
 from uol.cli.output import print_json, print_table, progress_bar, say
+from uol.cli.score import Device, DeviceOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def evaluate(
     framing: Annotated[
         Framing | None, typer.Option("--framing", help="Frame images so, not as the model does: whole, or face.")
     ] = None,
+    device: DeviceOption = Device.AUTO,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a model's scores with a panel's; another scale is mapped linearly to the model's, as the paper does.
@@ -112,9 +114,8 @@ def evaluate(
 
     Example: uol evaluate runs/first --data synthetic
     """
-    import torch
-
     from uol.experiments.trial import MODEL, evaluate_on, keep_evaluation
+    from uol.released import choose_device
     from uol.scorer import Scorer
     from uol.training.batches import PackedImages
 
@@ -122,11 +123,12 @@ def evaluate(
     rated = load(data, root, table, scale, read)
     if not rated.rated:
         raise CallError(f"{data}: nobody rated these images, so there is nothing to compare with")
+    where = choose_device(device.value)
     rows = []
     packed: dict[object, PackedImages] = {}
     for run in runs:
         scorer = Scorer.from_pretrained(run / MODEL if (run / MODEL).is_dir() else run)
-        scorer.to("cuda" if torch.cuda.is_available() else "cpu")
+        scorer.to(where)
         config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing.value})
         name, own = _tested_on(run, rated, split)
         if config not in packed:
