@@ -9,8 +9,8 @@ import torch
 
 from quick import quick_recipe
 from uol import methods
-from uol.errors import UolError
-from uol.training.batches import PackedImages
+from uol.errors import CallError, UolError
+from uol.training.batches import PackedImages, fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.loop import train
 from uol.training.stepper import choose_engine, learning_rate
@@ -42,6 +42,52 @@ def test_schedule():
     assert [learning_rate(s, 101, paper) for s in (0, 50, 100)] == pytest.approx([1e-4, 5.05e-5, 1e-6])
 
 
+def test_linear_and_stepped_schedules():
+    linear = quick_recipe(schedule="linear", learning_rate=1.0, final_learning_rate=0.2, warmup_steps=2)
+    assert [learning_rate(step, 7, linear) for step in range(7)] == pytest.approx([0.5, 1, 1, 0.8, 0.6, 0.4, 0.2])
+    steps = quick_recipe(schedule="steps", learning_rate=2.0, epochs=5, milestones=[[1, 0.1], [3, 0.5]], warmup_steps=1)
+    rates = [learning_rate(step, 15, steps) for step in range(15)]
+    assert rates == pytest.approx([2] * 3 + [0.2] * 6 + [1.0] * 6)
+    flat = quick_recipe(schedule="steps", learning_rate=2.0)
+    assert {learning_rate(step, 15, flat) for step in range(15)} == {2.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"milestones": [[1, 0.1]]}, "milestones: for schedule steps, not cosine"),
+        ({"schedule": "steps", "milestones": [[3, 0.1], [3, 0.01]]}, "each later than the one before"),
+        ({"schedule": "steps", "milestones": [[0, 0.1]]}, "epochs from 1 on"),
+        ({"schedule": "steps", "milestones": [[1, 0]]}, "factors above 0"),
+    ],
+)
+def test_wrong_milestones_are_refused_in_one_line(settings, complaint):
+    with pytest.raises(CallError, match=complaint) as refused:
+        quick_recipe(**settings)
+    assert "\n" not in str(refused.value)
+
+
+def test_stochastic_gradient_descent_equals_its_slow_reading(drawn):
+    recipe = quick_recipe(
+        method="regression", optimizer="sgd", schedule="steps", milestones=[[1, 0.1]], learning_rate=0.01,
+        weight_decay=0.1, epochs=2, batch_size=80, augmentation={"flip": False},
+    )  # fmt: skip
+    method, data = fresh(drawn, recipe)
+    weights = {name: value.detach().clone() for name, value in method.named_parameters()}
+    velocity = {name: torch.zeros_like(value) for name, value in weights.items()}
+    for epoch in range(2):
+        batch = fixed_batches(data, recipe, torch.device("cpu"))[0]
+        known = [value.requires_grad_() for value in weights.values()]
+        slopes = torch.autograd.grad(torch.func.functional_call(method, weights, (batch,))["total"], known)
+        for (name, value), slope in zip(weights.items(), slopes, strict=True):
+            velocity[name] = 0.9 * velocity[name] + slope + 0.1 * value.detach()
+            weights[name] = value.detach() - 0.01 * 0.1**epoch * velocity[name]
+    method, _ = fresh(drawn, recipe)
+    train(method, data, recipe, accelerator="cpu")
+    for name, value in method.named_parameters():
+        assert torch.allclose(value, weights[name], rtol=1e-3, atol=1e-5), name
+
+
 @pytest.mark.parametrize("name", methods.names())
 def test_losses_fall(drawn, name):
     reports = []
@@ -57,8 +103,9 @@ def test_the_same_seed_gives_the_same_weights(drawn):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_path):
-    recipe = quick_recipe(epochs=4)
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_path, optimizer):
+    recipe = quick_recipe(epochs=4, optimizer=optimizer)
     checkpoint = tmp_path / "checkpoint.safetensors"
 
     def kill(report):

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from quick import quick_recipe
 from uol import metrics
 from uol.errors import CallError
-from uol.experiments.result import read_result
+from uol.experiments.result import read_result, write_result
 from uol.experiments.trial import Origin, evaluate_on, finished, keep_evaluation, trial
 from uol.rated_images import Split
 from uol.scorer import Scorer
@@ -96,6 +96,11 @@ def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, tmp_p
     assert finished(tmp_path / "run", drawn, "other", "default", quick_recipe()) is None
     with pytest.raises(CallError, match="other settings"):
         tried(drawn, tmp_path / "run", quick_recipe(seed=4))
+    settings = {name: value for name, value in first.provenance.settings.items() if name != "schedule"}
+    older = first.model_copy(update={"provenance": first.provenance.model_copy(update={"settings": settings})})
+    write_result(tmp_path / "run" / "result.json", older)  # made before there was such a setting
+    assert finished(tmp_path / "run", drawn, pixels, "default", quick_recipe()) == older
+    assert finished(tmp_path / "run", drawn, pixels, "default", quick_recipe(schedule="linear")) is None
 
 
 def test_without_test_images_there_is_a_model_but_no_result(drawn, tmp_path):

@@ -168,7 +168,8 @@ def finished(folder: Path, rated: RatedImages, pixels: str, split: str, recipe: 
         return None
     result = read_result(folder / RESULT)
     made = result.provenance
-    same = made.settings == recipe.model_dump(mode="json") and result.split == split
+    before = Recipe().model_dump(mode="json") | made.settings  # settings that are newer than it had their defaults
+    same = before == recipe.model_dump(mode="json") and result.split == split
     same = same and (made.data.fingerprint, made.data.pixels) == (rated.fingerprint, pixels)
     whole = (folder / MODEL).is_dir() or not hasattr(methods.find(recipe.method), "scorer")
     return result if same and whole else None

@@ -18,7 +18,7 @@ from uol.errors import UolError
 from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch, steps_per_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.recipe import Recipe, dump_recipe
-from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learning_rate
+from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learning_rate, make_optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,12 +80,8 @@ def _train(
     report: Callable[[EpochReport], None] | None,
     held_out: PackedImages | None,
 ) -> None:
-    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    on_gpu = fabric.device.type == "cuda"
-    rate = torch.tensor(recipe.learning_rate, dtype=torch.float32, device=fabric.device)
-    plain = kind(trainable, lr=rate, weight_decay=recipe.weight_decay, fused=on_gpu, capturable=on_gpu)
-    network, optimizer = fabric.setup(method, plain)
+    network, optimizer = fabric.setup(method, make_optimizer(trainable, recipe, fabric.device))
     start = 0
     if checkpoint is not None and checkpoint.exists():
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)

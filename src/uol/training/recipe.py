@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from uol.errors import CallError
 from uol.model_config import ModelConfig, ScoringConfig
@@ -28,6 +28,10 @@ class Recipe(BaseModel):
     method: str = Field("uol", description="one of uol.methods.names()")
     model: ModelConfig = ModelConfig()
     init: str | None = Field(None, description="backbone weights: a safetensors file, 'timm' to download, or none")
+    second_backbone: str | None = Field(
+        None,
+        description="a timm model beside model.backbone, for methods that are published with two: cnn-er, co-attention",
+    )
 
     threshold: float = Field(0.2, gt=0, description="θ: scores this near are similar")
     pairs: Literal["balanced", "all"] = Field(
@@ -51,9 +55,15 @@ class Recipe(BaseModel):
     teacher_weight: float = Field(0.5, ge=0, le=1, description="their share in the target of a pair")
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
-    optimizer: Literal["adam", "adamw"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="sgd has a momentum of 0.9")
     learning_rate: float = Field(1e-4, gt=0, allow_inf_nan=False)
-    final_learning_rate: float = Field(1e-6, ge=0, description="where the cosine ends")
+    schedule: Literal["cosine", "linear", "steps"] = Field(
+        "cosine", description="how the learning rate falls after warming up: steps are those of milestones"
+    )
+    final_learning_rate: float = Field(1e-6, ge=0, description="where a cosine or a linear fall ends")
+    milestones: tuple[tuple[int, float], ...] = Field(
+        (), description="for steps: pairs of an epoch, counted from 0, and the factor of learning_rate from there on"
+    )
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
     batch_size: int = Field(32, ge=2)
@@ -77,6 +87,17 @@ class Recipe(BaseModel):
         description="how steps are taken: one operation at a time; recorded in a CUDA graph and replayed; or compiled "
         "and then recorded. auto: eager on processors, on GPUs compiled where training is long enough to repay it",
     )
+
+    @model_validator(mode="after")
+    def _milestones_are_in_order(self) -> Self:
+        epochs = [epoch for epoch, _ in self.milestones]
+        if epochs and self.schedule != "steps":
+            raise ValueError(f"milestones: for schedule steps, not {self.schedule}")
+        if any(one >= two for one, two in zip([0, *epochs], epochs, strict=False)):
+            raise ValueError("milestones: epochs from 1 on are wanted, each later than the one before")
+        if any(factor <= 0 for _, factor in self.milestones):
+            raise ValueError("milestones: factors above 0 are wanted")
+        return self
 
     def for_split(self, split: str) -> Recipe:
         """The recipe with the teachers of a split."""
@@ -119,6 +140,8 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         return Recipe.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "value_error":
+            raise CallError(f"{source}: {first['msg'].removeprefix('Value error, ')}") from error
         *path, last = first["loc"]
         if first["type"] == "extra_forbidden":
             rooms: dict[str, type[BaseModel]] = {
@@ -127,8 +150,6 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
             known = rooms[str(path[0])] if path else Recipe
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
         place = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "value_error":
-            raise CallError(f"{source}: {first['msg'].removeprefix('Value error, ')}") from error
         message = first["msg"][0].lower() + first["msg"][1:]
         raise CallError(f"{source}: {place}: {message}, not {first['input']!r}") from error
 

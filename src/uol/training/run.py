@@ -90,8 +90,9 @@ def held_out_count(images: int, recipe: Recipe) -> int:
 def check_before_reading(recipe: Recipe) -> None:
     """Find what cannot be trained before images are read and faces are found, which may take minutes."""
     methods.find(recipe.method)
-    if not timm.is_model(recipe.model.backbone):
-        Backbone(recipe.model.backbone)  # which says so
+    for backbone in filter(None, (recipe.model.backbone, recipe.second_backbone)):
+        if not timm.is_model(backbone):
+            Backbone(backbone)  # which says so
     if recipe.init not in (None, "timm", EFFICIENTNET_LITE0) and not Path(str(recipe.init)).is_file():
         raise CallError(f"{recipe.init}: no such file of weights")
 
