@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from uol import bulk
+from uol.asking import AskedWithImages
 from uol.bulk import frame_file, score_files
 from uol.faces import AlignedFace, Face, FaceError
 from uol.model_config import ModelConfig
@@ -20,12 +21,19 @@ WHOLE = ModelConfig(backbone="test_byobnet", resize=16, crop=12)
 FACE = ModelConfig(backbone="test_byobnet", resize=16, crop=12, framing="face")
 
 
-class Brightness:
+class Brightness(AskedWithImages):
     """Scores an image by its mean brightness, and notes how many come at once."""
 
     def __init__(self, config=WHOLE):
-        self.config = config
+        self._config = config
         self.batches = []
+
+    @property
+    def config(self):
+        return self._config
+
+    def compare_pixels(self, first, second):
+        raise NotImplementedError
 
     def score_pixels(self, pixels):
         assert pixels.dtype == np.uint8
@@ -129,3 +137,50 @@ def test_framing_equals_packing(files):
 
     (one,) = frame_file(files[2], WHOLE)
     assert np.array_equal(one.pixels, pack_images([files[2]], 16, 12)[0])
+
+
+class OnGpu(Brightness):
+    """Asked as a GPU is: plain JPEG files decoded quickly, the next batch begun before the last is waited for."""
+
+    @property
+    def on_gpu(self):
+        return True
+
+    @property
+    def batch_size(self):
+        return 4
+
+
+def test_asked_as_a_gpu_is_the_rows_are_the_same(files, tmp_path):
+    rng = np.random.default_rng(1)
+    for k in range(0, 23, 2):
+        size = 16 if k % 4 else 20  # of the model's own size, or to be resized
+        image = Image.fromarray(rng.integers(0, 256, (size, size, 3), np.uint8))
+        exif = image.getexif()
+        exif[0x0112] = 6
+        image.save(files[k], "JPEG", exif=exif if k == 6 else b"", quality=90)  # content decides, not the name
+    for count in (1, 2, 9, 23):
+        expected = list(score_files(Brightness(), files[:count], workers=2))
+        assert list(score_files(OnGpu(), files[:count], workers=3)) == expected
+    assert list(score_files(OnGpu(), [])) == []
+
+
+def test_faces_found_before_are_not_looked_for_again(files, faces, monkeypatch, tmp_path):
+    from uol import face_cache
+    from uol.face_cache import FaceCache
+
+    monkeypatch.setattr(face_cache, "find_face", lambda path, size, border: bulk_find(path))
+    looked = []
+
+    def bulk_find(path):
+        from uol.faces import find_face
+
+        looked.append(path)
+        return find_face(path)
+
+    cache = FaceCache(tmp_path / "cache")
+    first = list(score_files(Brightness(FACE), files[:3], cache=cache))
+    assert len(looked) == 3
+    assert list(score_files(Brightness(FACE), files[:3], cache=cache)) == first
+    assert list(score_files(Brightness(FACE), files[:3])) == first
+    assert len(looked) == 3

@@ -96,6 +96,8 @@ class Scorer(AskedWithImages):
     def _embed_for_scores(self, pixels: Tensor) -> Gaussians:
         """As `embed_pixels`, but in bfloat16 up to the feature maps where a GPU computes."""
 
+        self.model.eval()
+
         def once(images: Tensor) -> Gaussians:
             with torch.autocast(self._device.type, torch.bfloat16, enabled=self.on_gpu):
                 maps = self.model.backbone.feature_maps(images)
