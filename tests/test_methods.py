@@ -20,13 +20,13 @@ from uol.errors import CallError, UolError
 from uol.losses import huber, nearest_level, ranking_hinge, smooth_l1, tukey
 from uol.methods.aanet import AaNet
 from uol.methods.cnn_er import CnnEr
-from uol.methods.co_attention import CoAttention, part_masks
+from uol.methods.co_attention import AttentionPooling, CoAttention, PartPooling, part_masks
 from uol.methods.comboloss import ComboLoss
 from uol.methods.ldl import Ldl
 from uol.methods.r3cnn import R3Cnn
 from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
-from uol.training.run import hold_out, run
+from uol.training.run import check_before_reading, hold_out, run
 
 POSITIONS = {
     "backbone": "test_byobnet", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16, "pooling": "positions",
@@ -360,6 +360,51 @@ def test_cnn_er_parameters_follow_a_cosine(drawn_b):
     assert float(method.threshold) == pytest.approx(0.7)
 
 
+@torch.no_grad()
+def test_cnn_er_with_a_second_backbone_is_six_separate_networks(drawn):
+    recipe = quick_recipe(method="cnn-er", second_backbone="test_resnet")
+    method = CnnEr(recipe, drawn.scale).eval()
+    networks = [method.model, *method.others]
+    f, s = "test_byobnet", "test_resnet"
+    assert [network.backbone.name for network in networks] == [f, f, s, s, f, s, f, s, f, s]
+    images = torch.randint(0, 256, (3, 3, 32, 32), dtype=torch.uint8)
+    features = [network.features(images) for network in networks]
+    assert not torch.allclose(features[0], features[1])
+    scores = method._scores(method.features(images))
+    for head, parts, score in zip(method.heads, [(0,), (1, 2), (3,), (4, 5), (6, 7), (8, 9)], scores, strict=True):
+        if len(parts) == 1:
+            expected = head(features[parts[0]])
+        else:
+            halves = [branch(features[part]) for branch, part in zip(head.branches, parts, strict=True)]
+            assert [half.shape[1] for half in halves] == [1024, 1024]
+            expected = head.unit(torch.cat(halves, 1).relu())
+        assert torch.allclose(score, expected[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cnn-er", "co-attention"])
+def test_two_backbones_train_and_come_back(drawn, tmp_path, name):
+    recipe = quick_recipe(method=name, second_backbone="test_resnet", epochs=4)
+    packed = PackedImages.pack(drawn, recipe.model)
+    reports = []
+    first = run(packed, recipe, tmp_path / "run", reports.append, accelerator="cpu").predict(packed.centre)
+    assert reports[-1].losses["total"] < reports[0].losses["total"]
+    again = run(packed, recipe, tmp_path / "run", accelerator="cpu").predict(packed.centre)
+    assert np.array_equal(first.value, again.value)
+
+
+def test_second_backbones_where_none_is_wanted_or_weights_are_for_one(drawn):
+    for name in set(methods.names()) - {"cnn-er", "co-attention"}:
+        with pytest.raises(CallError, match=f"method {name} has one backbone; leave second_backbone out"):
+            methods.find(name)(quick_recipe(method=name, second_backbone="test_resnet"), drawn.scale, 5)
+    recipe = quick_recipe(method="cnn-er", second_backbone="test_resnet", init="weights.safetensors")
+    with pytest.raises(CallError, match="a file has the weights of one backbone; with two, init is timm or none"):
+        CnnEr(recipe, drawn.scale)
+    with pytest.raises(CallError, match="test_vit gives none"):
+        CoAttention(quick_recipe(method="co-attention", second_backbone="test_vit"), drawn.scale)
+    with pytest.raises(CallError, match="timm has no model called 'resnext'"):
+        check_before_reading(quick_recipe(method="cnn-er", second_backbone="resnext"))
+
+
 def test_part_masks_lie_where_the_parts_of_an_aligned_face_do():
     masks = part_masks((56, 56))
     assert masks.shape == (7, 56, 56)
@@ -379,18 +424,23 @@ def test_part_masks_lie_where_the_parts_of_an_aligned_face_do():
 
 @torch.no_grad()
 def test_co_attention_sums_by_position_and_by_part(drawn):
-    method = CoAttention(quick_recipe(method="co-attention"), drawn.scale)
-    pooling = type(method.model.pool)(8, part_masks((3, 4)))
-    torch.nn.init.normal_(pooling.part_logits)
+    attended, weighted = AttentionPooling(8), PartPooling(part_masks((3, 4)))
+    torch.nn.init.normal_(weighted.logits)
     maps = torch.randn(2, 8, 3, 4)
-    made = pooling(maps)
-    weight = pooling.part_logits.softmax(0)
+    weight = weighted.logits.softmax(0)
     for n in range(2):
         cells = [maps[n, :, r, c] for r in range(3) for c in range(4)]
-        attention = torch.cat([pooling.attention(cell) for cell in cells]).softmax(0)
-        assert torch.allclose(made[n, :8], sum(a * cell for a, cell in zip(attention, cells, strict=True)), atol=1e-5)
-        parts = sum(weight[k] * (pooling.masks[k] * maps[n]).sum((1, 2)) for k in range(7))
-        assert torch.allclose(made[n, 8:], parts, atol=1e-5)
+        attention = torch.cat([attended.attention(cell) for cell in cells]).softmax(0)
+        expected = sum(a * cell for a, cell in zip(attention, cells, strict=True))
+        assert torch.allclose(attended(maps)[n], expected, atol=1e-5)
+        parts = sum(weight[k] * (weighted.masks[k] * maps[n]).sum((1, 2)) for k in range(7))
+        assert torch.allclose(weighted(maps)[n], parts, atol=1e-5)
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    for second in (None, "test_resnet"):
+        method = CoAttention(quick_recipe(method="co-attention", second_backbone=second), drawn.scale).eval()
+        first, other = method.model.backbone, (method.second or method.model).backbone
+        expected = [method.attention(first.feature_maps(images)), method.parts(other.feature_maps(images))]
+        assert torch.allclose(method.features(images), torch.cat(expected, 1), atol=1e-5)
 
 
 def test_co_attention_without_feature_maps_is_refused_in_one_line(drawn):

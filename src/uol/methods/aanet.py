@@ -53,7 +53,7 @@ class AaNet(ScoreMethod):
         """Features by convolutions tuned to each image's attributes; none are attributes of 0."""
         if attributes is None:
             attributes = torch.zeros(len(images), 2, device=images.device)
-        self._tuning = self.tuner(self.embedding(attributes)).split(self._sizes, 1)
+        self._tuning = torch.split(self.tuner(self.embedding(attributes)), self._sizes, 1)
         try:
             return self.model.features(images)
         finally:

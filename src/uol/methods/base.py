@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from uol.backbones import Backbone
+from uol.errors import CallError
 from uol.scale import Scale
 from uol.scores import Score
 from uol.training.batches import Batch, PackedImages
@@ -42,9 +43,15 @@ class Method(nn.Module, ABC):
     what needs the whole training set (references, calibration on the held-out images), and `predict` answers.
     """
 
+    takes_second_backbone = False
+
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         """`levels` is the number of rating levels in the batches' histograms; 0 where none is known."""
         super().__init__()
+        if recipe.second_backbone is not None and not self.takes_second_backbone:
+            raise CallError(f"method {recipe.method} has one backbone; leave second_backbone out")
+        if recipe.second_backbone is not None and recipe.init not in (None, "timm"):
+            raise CallError(f"{recipe.init}: a file has the weights of one backbone; with two, init is timm or none")
         self.recipe = recipe
         self.scale = scale
         self.levels = levels

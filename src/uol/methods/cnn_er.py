@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uol.losses import huber, smooth_l1, tukey
@@ -14,26 +15,53 @@ from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 
 _HIDDEN = 1024
+_JOINED = (False, True, False, True, True, True)
 _THRESHOLD, _TUKEY = (0.7, 0.3), (2.0, 1.0)  # in units of the scale, in the first epoch and in the last
 
 
-class CnnEr(ScoreMethod):
-    """Six heads: squared error twice, Huber twice, parametric smooth L1 and Tukey; their mean is asked.
+class Joined(nn.Module):
+    """Features of one or more networks, each to 1024, then a ReLU and the unit that scores."""
 
-    Published are six networks: ResNeXt-50, Inception-v3, and four that join both. Matched here are the six losses, the
-    cosine that their parameters follow, and the mean; not matched is that members share the recipe's one backbone and
-    schedule, so that they differ less than separate networks. Those of one network are a linear unit; those of two
-    have 1024 hidden units, where the published ones join 1024 features of each.
+    def __init__(self, widths: list[int], unit: nn.Linear) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList([nn.Linear(width, _HIDDEN) for width in widths])
+        self.unit = unit
+
+    def forward(self, *features: Tensor) -> Tensor:
+        """Features (N, width) of each network to (N, 1)."""
+        hidden = [branch(part) for branch, part in zip(self.branches, features, strict=True)]
+        score: Tensor = self.unit(F.relu(torch.cat(hidden, 1)))
+        return score
+
+
+class CnnEr(ScoreMethod):
+    """Six members: squared error twice, Huber twice, parametric smooth L1 and Tukey; their mean is asked.
+
+    With a second backbone they are separate networks, as published: one of the first backbone by squared error, one of
+    the second by Huber, and four of both, which join 1024 features of each. Without, they are heads on one backbone,
+    and so differ less: the single ones a linear unit, the joined ones 1024 hidden units.
     """
 
+    takes_second_backbone = True
     threshold: Tensor
     tukey_cut: Tensor
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
-        # In the order of the losses: squared error, Huber, smooth L1, Tukey.
-        joined = (False, True, False, True, True, True)
-        self.heads = nn.ModuleList([self._joined() if two else self.score_unit(self.model.width) for two in joined])
+        first, second = recipe.model.backbone, recipe.second_backbone
+        others = [] if second is None else [first, second, second] + [first, second] * 3
+        self.others = nn.ModuleList([self.network(name) for name in others])  # beside self.model, the first
+        self._widths = [model.width for model in (self.model, *self.others)]
+        # Which networks a member has, in the order of the losses: squared error, Huber, smooth L1, Tukey.
+        self._members = [(0,)] * 6 if second is None else [(0,), (1, 2), (3,), (4, 5), (6, 7), (8, 9)]
+        self.heads = nn.ModuleList(
+            [
+                self._joined([self._widths[part] for part in member])
+                if joined
+                else self.score_unit(self._widths[member[0]])
+                for member, joined in zip(self._members, _JOINED, strict=True)
+            ]
+        )
         self.register_buffer("threshold", torch.tensor(_THRESHOLD[0]), persistent=False)
         self.register_buffer("tukey_cut", torch.tensor(_TUKEY[0]), persistent=False)
 
@@ -44,7 +72,7 @@ class CnnEr(ScoreMethod):
             buffer.fill_(last + (first - last) * left)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The mean of the six heads' losses."""
+        """The mean of the six members' losses."""
         error = self._scores(self.features(batch.images)).float() - self.in_units(batch.scores)
         losses = {
             "squared": error[:2].square().mean(),
@@ -55,12 +83,18 @@ class CnnEr(ScoreMethod):
         total = (2 * losses["squared"] + 2 * losses["huber"] + losses["smooth_l1"] + losses["tukey"]) / 6
         return {"total": total, **losses}
 
+    def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
+        """The features of all networks, side by side."""
+        return torch.cat([model.features(images) for model in (self.model, *self.others)], 1)
+
     def estimate(self, features: Tensor) -> Estimates:
-        """The mean of the heads."""
+        """The mean of the members."""
         return Estimates.of(self._scores(features).mean(0))
 
     def _scores(self, features: Tensor) -> Tensor:
-        return torch.stack([head(features)[:, 0] for head in self.heads])
+        parts = torch.split(features, self._widths, 1)
+        pairs = zip(self.heads, self._members, strict=True)
+        return torch.stack([head(*(parts[part] for part in member))[:, 0] for head, member in pairs])
 
-    def _joined(self) -> nn.Module:
-        return nn.Sequential(nn.Linear(self.model.width, _HIDDEN), nn.ReLU(), self.score_unit(_HIDDEN))
+    def _joined(self, widths: list[int]) -> nn.Module:
+        return Joined(widths, self.score_unit(_HIDDEN * len(widths)))

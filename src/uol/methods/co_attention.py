@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from uol.errors import CallError
 from uol.faces import TEMPLATE
 from uol.methods.score_method import Estimates, ScoreMethod
+from uol.model import FeatureModel
 from uol.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
@@ -41,53 +42,79 @@ def part_masks(shape: tuple[int, int], shown: float = 1.0) -> Tensor:
     return masks / masks.sum((1, 2), keepdim=True)
 
 
-class CoAttentionPooling(nn.Module):
-    """Feature maps (N, C, h, w) to attended features beside those of weighted parts, (N, 2C)."""
+class AttentionPooling(nn.Module):
+    """Feature maps (N, C, h, w) to their sum over positions, weighted by what each position shows, (N, C)."""
 
-    masks: Tensor
-
-    def __init__(self, channels: int, masks: Tensor) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
         hidden = max(channels // 2, 1)
         self.attention = nn.Sequential(nn.Linear(channels, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False))
-        self.part_logits = nn.Parameter(torch.zeros(len(masks)))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Σ softmax(v · tanh(W·x + b)) · x over positions x."""
+        positions = maps.flatten(2).transpose(1, 2)
+        attended: Tensor = (self.attention(positions).float().softmax(1) * positions).sum(1)
+        return attended
+
+
+class PartPooling(nn.Module):
+    """Feature maps (N, C, h, w) to their sum over positions by masks of parts, the parts' weights learnt, (N, C)."""
+
+    masks: Tensor
+
+    def __init__(self, masks: Tensor) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(len(masks)))
         self.register_buffer("masks", masks, persistent=False)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Sum over positions by attention, and by the parts' masks."""
-        positions = maps.flatten(2).transpose(1, 2)
-        attended = (self.attention(positions).float().softmax(1) * positions).sum(1)
-        mask = (self.part_logits.softmax(0)[:, None, None] * self.masks).sum(0)
-        return torch.cat([attended, (maps * mask).sum((-2, -1))], 1)
+        """Σ softmax(logits) · mask · maps over parts and positions."""
+        mask = (self.logits.softmax(0)[:, None, None] * self.masks).sum(0)
+        return (maps * mask).sum((-2, -1))
 
 
 class CoAttention(ScoreMethod):
     """Attention over positions and over seven parts of the face; both features → half as many → the score.
 
-    The published network has a MobileNetV2 for each branch, and a face parser outlines the parts of every image. Here
-    both branches share the recipe's backbone, whose own pooling has no part, and without landmarks the masks are those
-    of the mean face: one set for all images, right only as far as faces are aligned.
+    With a second backbone each branch has its own, as published; without, both share the recipe's. Published is also a
+    face parser that outlines the parts of every image; here, without landmarks, the masks are those of the mean face:
+    one set for all images, right only as far as faces are aligned. A backbone's own pooling has no part.
     """
+
+    takes_second_backbone = True
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
-        look = recipe.model
-        try:
-            channels, *shape = self.model.backbone.map_shape(look.crop)
-        except CallError as error:
-            raise CallError(
-                f"method co-attention needs feature maps, and {look.backbone} gives none: choose another backbone"
-            ) from error
-        masks = part_masks((shape[0], shape[1]), look.crop / look.resize)
-        self.model.pool = CoAttentionPooling(channels, masks)
-        self.model.width = 2 * channels
-        self.head = nn.Sequential(nn.Linear(2 * channels, channels), nn.ReLU(), self.score_unit(channels))
+        look, second = recipe.model, recipe.second_backbone
+        self.second = None if second is None else self.network(second)
+        channels, *_ = self._map_shape(self.model)
+        of_parts, high, wide = self._map_shape(self.second or self.model)
+        self.attention = AttentionPooling(channels)
+        self.parts = PartPooling(part_masks((high, wide), look.crop / look.resize))
+        both = channels + of_parts
+        self.head = nn.Sequential(nn.Linear(both, both // 2), nn.ReLU(), self.score_unit(both // 2))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Mean squared error."""
-        score, _ = self.estimate(self.model.features(batch.images))
+        score, _ = self.estimate(self.features(batch.images))
         return {"total": F.mse_loss(score.float(), self.in_units(batch.scores))}
+
+    def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
+        """Attended features beside those of the parts."""
+        maps = self.model.backbone.feature_maps(images)
+        of_parts = maps if self.second is None else self.second.backbone.feature_maps(images)
+        return torch.cat([self.attention(maps), self.parts(of_parts)], 1)
 
     def estimate(self, features: Tensor) -> Estimates:
         """The head's output."""
         return Estimates.of(self.head(features)[:, 0])
+
+    def _map_shape(self, model: FeatureModel) -> tuple[int, int, int]:
+        model.pool = None  # whatever the recipe says: the two branches have their own
+        try:
+            return model.backbone.map_shape(self.recipe.model.crop)
+        except CallError as error:
+            name = model.backbone.name
+            raise CallError(
+                f"method co-attention needs feature maps, and {name} gives none: choose another backbone"
+            ) from error

@@ -39,9 +39,14 @@ class ScoreMethod(Method):
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
-        self.model = FeatureModel(recipe.model, self.pretrained)
-        self.prepare(self.model.backbone)
+        self.model = self.network(recipe.model.backbone)
         self.calibration = Calibration()
+
+    def network(self, backbone: str) -> FeatureModel:
+        """A network of its own, as the recipe says but for the backbone's name."""
+        model = FeatureModel(self.recipe.model.model_copy(update={"backbone": backbone}), self.pretrained)
+        self.prepare(model.backbone)
+        return model
 
     def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
         """Images to features (N, width); attributes (N, 2) have a part where a method gives them one."""
