@@ -190,7 +190,8 @@ def test_score_to_a_file_from_a_list_and_again(uol, model_folder, image_files, t
     assert (code, printed) == (0, "")
     assert "4 rows" in err
     table = pd.read_csv(out)
-    assert list(table) == ["image", "face", "value", "low", "high", "dispersion", "error"]
+    box = ["face_left", "face_top", "face_width", "face_height"]
+    assert list(table) == ["image", "face", *box, "problems", "value", "low", "high", "dispersion", "error"]
     code, printed, _ = uol("score", f"{image_files}/face-000*.png", "--model", model_folder, "--csv")
     assert code == 0
     again = pd.read_csv(io.StringIO(printed))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uol.images import read_image
-from uol.plain_jpeg import is_plain, read_plain_jpeg
+from uol.images import fit_square, read_image
+from uol.plain_jpeg import is_plain, read_plain_jpeg, resized
 
 
 @pytest.fixture
@@ -28,6 +28,15 @@ def test_the_same_pixels(picture, tmp_path, mode, options):
     pixels = read_plain_jpeg(path)
     assert pixels.shape == (61, 83, 3)
     assert np.array_equal(pixels, np.asarray(read_image(path)))
+
+
+@pytest.mark.parametrize("side", [61, 24, 16, 100])
+def test_resized_nearly_as_pillow_does(picture, side):
+    square = fit_square(picture, side).astype(int)
+    difference = np.abs(resized(np.array(picture), side) - square)
+    assert difference.max() <= 2
+    assert (difference > 0).mean() < 0.01
+    assert np.array_equal(resized(square.astype(np.uint8), side), square)
 
 
 def test_what_is_not_plain_is_left_alone(picture, tmp_path):

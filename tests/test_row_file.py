@@ -55,6 +55,34 @@ def test_every_format_says_the_same(tmp_path, suffix):
     assert read["error"].iloc[1] == "broken"
 
 
+WIDE = ("image", "face", "face_left", "face_top", "face_width", "face_height", "problems", "value", "error")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_tables_have_the_box_and_the_problems_of_a_face(tmp_path, suffix):
+    face = {"box": [1.0, 2.5, 3.0, 4.0], "confidence": 0.9, "problems": ["2 faces: largest taken", "turned away"]}
+    rows = [row("a") | {"face": face}, row("b"), row("c") | {"face": None}]
+    path = tmp_path / f"rows{suffix}"
+    write_rows(path, rows, WIDE)
+    read = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    assert list(read.columns) == list(WIDE)
+    assert read.loc[0, list(WIDE[2:6])].tolist() == face["box"]
+    assert read.loc[2, list(WIDE[2:6])].isna().all()
+    assert read["problems"].iloc[0] == "2 faces: largest taken; turned away"
+    assert pd.isna(read["problems"].iloc[2])
+    if suffix == ".parquet":
+        assert read["problems"].iloc[1] == ""
+        assert read["face_left"].dtype == "float64"
+
+
+def test_a_job_half_done_with_fewer_columns_goes_on(tmp_path, inputs):
+    out = tmp_path / "rows.csv"
+    interrupted(out, inputs[:2], RuntimeError("killed"))
+    with RowFile(out, JOB, WIDE) as kept:
+        assert kept.missing(inputs) == inputs[2:]
+    assert pd.read_csv(out)["face_height"].tolist() == [4.0, 4.0]
+
+
 def test_a_finished_job_leaves_the_file_alone_in_its_folder(tmp_path, inputs):
     out = tmp_path / "out" / "rows.csv"
     with RowFile(out, JOB, COLUMNS) as kept:

@@ -1,5 +1,7 @@
 """Rows of a long job in one file: kept as they come, whole at the end, and taken up again by the same job.
 
+In JSON a face is one value, {box, confidence, problems}; tables have its box and its problems in columns of their own.
+
 While the job runs, each row goes to a journal beside the file (`.NAME.rows`, one JSON line each). A killed job leaves
 the journal; the same job goes on from it. When the job ends, or is interrupted, the file itself is written in one step.
 """
@@ -21,6 +23,8 @@ from uol.files import plain, replacing, write_text
 Row: TypeAlias = dict[str, Any]
 
 FIGURES = ("value", "low", "high", "dispersion")
+BOX = ("face_left", "face_top", "face_width", "face_height")
+PROBLEMS = "problems"
 SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 
 
@@ -136,8 +140,21 @@ def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(["" if (value := flat(row.get(name))) is None else value for name in columns])
+        writer.writerow(["" if (value := flat(cell(row, name))) is None else value for name in columns])
     return text.getvalue()
+
+
+def cell(row: Row, name: str) -> Any:
+    """What a table has in a column: the row's own value, a side of its face's box, or what is doubtful about the face.
+
+    Problems are separated by semicolons; a face without any has an empty text, a row without a face has none.
+    """
+    if name in row or name not in {*BOX, PROBLEMS}:
+        return row.get(name)
+    face = row.get("face")
+    if face is None:
+        return None
+    return float(face["box"][BOX.index(name)]) if name in BOX else "; ".join(face.get("problems", ()))
 
 
 def flat(value: Any) -> Any:
@@ -150,9 +167,9 @@ def flat(value: Any) -> Any:
 def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     import pandas as pd
 
-    table = pd.DataFrame([{name: _cell(row.get(name)) for name in columns} for row in rows], columns=list(columns))
-    numbers = [name for name in columns if name in FIGURES]
-    table = table.astype(dict.fromkeys(numbers, "float64"))  # also where no image could be scored
+    table = pd.DataFrame([{name: _cell(cell(row, name)) for name in columns} for row in rows], columns=list(columns))
+    numbers = [name for name in columns if name in {*FIGURES, *BOX}]
+    table = table.astype(dict.fromkeys(numbers, "float64"))  # also where no image could be scored, or none has a face
     with replacing(path) as temporary:
         try:
             table.to_parquet(temporary, index=False)

@@ -58,9 +58,15 @@ OutOption = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Write rows to a .csv, .json, .jsonl or .parquet file; a stopped job goes on."),
 ]
+FaceCacheOption = Annotated[
+    Path | None, typer.Option("--face-cache", help="Keep aligned faces in this folder: each is found once.")
+]
 FacesOption = Annotated[bool, typer.Option("--all-faces", help="A row for every face, not the largest alone.")]
 
-COLUMNS = ("image", "face", "value", "low", "high", "dispersion", "error")
+COLUMNS = (
+    "image", "face", "face_left", "face_top", "face_width", "face_height", "problems", "value", "low", "high",
+    "dispersion", "error",
+)  # fmt: skip
 HEADINGS = {
     "image": "image", "place": "face", "value": "score", "low": "low", "high": "high", "dispersion": "dispersion",
     "error": "error",
@@ -74,6 +80,7 @@ def score(
     as_csv: CsvOption = False,
     out: OutOption = None,
     all_faces: FacesOption = False,
+    face_cache: FaceCacheOption = None,
     explain: Annotated[
         Path | None, typer.Option("--explain", help="Draw how a score came about: a .png file, or a folder for many.")
     ] = None,
@@ -99,7 +106,7 @@ def score(
         if runtime is Runtime.ONNX:
             raise CallError("--explain needs --runtime torch")
     scorer = open_model(model, "torch" if explain is not None else runtime.value, device.value)
-    rows = _score(scorer, model, paths, out, all_faces)
+    rows = _score(scorer, model, paths, out, all_faces, face_cache)
     if explain is not None:
         _explain(scorer, rows, explain)
     if out is None or as_json or as_csv:
@@ -143,6 +150,7 @@ def rank(
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the images in their order.")] = None,
     all_faces: FacesOption = False,
+    face_cache: FaceCacheOption = None,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
@@ -159,7 +167,7 @@ def rank(
     if out is not None:
         check_suffix(out)
     scorer = open_model(model, runtime.value, device.value)
-    rows = _ranked(_score(scorer, model, paths, None, all_faces))
+    rows = _ranked(_score(scorer, model, paths, None, all_faces, face_cache))
     columns = ("rank", "tied", *COLUMNS)
     if out is not None:
         write_rows(out, rows, columns)
@@ -263,7 +271,12 @@ def _check_targets(paths: list[Path], *targets: Path | None) -> None:
 
 
 def _score(
-    scorer: Scorer | OnnxScorer, model: str, paths: list[Path], out: Path | None, all_faces: bool
+    scorer: Scorer | OnnxScorer,
+    model: str,
+    paths: list[Path],
+    out: Path | None,
+    all_faces: bool,
+    face_cache: Path | None,
 ) -> list[dict[str, Any]]:
     """The rows of all files; with a file to write to, finished rows are kept and an earlier run is taken up."""
     from uol.bulk import score_files
@@ -272,6 +285,16 @@ def _score(
 
     if all_faces and scorer.config.framing == "whole":
         raise CallError("--all-faces: this model takes images whole; it looks for no faces")
+    cache = None
+    if face_cache is not None:
+        if all_faces:
+            raise CallError("--face-cache keeps the main face of an image: not with --all-faces")
+        if face_cache.exists() and not face_cache.is_dir():
+            raise CallError(f"{face_cache}: a file is there; name a folder for the faces")
+        if scorer.config.framing == "face":
+            from uol.face_cache import FaceCache
+
+            cache = FaceCache(face_cache)
     job = {"model": fingerprint(find_model(model)), "all_faces": all_faces}
     rows: list[dict[str, Any]] = []
     with RowFile(out, job, COLUMNS) if out is not None else nullcontext() as kept:
@@ -281,7 +304,7 @@ def _score(
         done = len(paths) - len(todo)
         try:
             with progress_bar("scoring", len(todo)) as update:
-                for index, found in score_files(scorer, todo, all_faces):
+                for index, found in score_files(scorer, todo, all_faces, cache=cache):
                     if kept is not None:
                         kept.add(todo[index], found)
                     else:
