@@ -58,3 +58,12 @@ def test_a_full_disk_is_said_in_one_line(tmp_path):
         temporary.write_text("half")
         raise OSError(28, "No space left on device")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_written_can_be_read_by_others_whoever_wrote_it(tmp_path):
+    plain = tmp_path / "plain"
+    plain.touch()
+    with replacing(tmp_path / "file") as temporary:
+        temporary.unlink()
+        temporary.touch(mode=0o600)
+    assert (tmp_path / "file").stat().st_mode == plain.stat().st_mode

@@ -10,6 +10,7 @@ import torch
 from quick import quick_recipe
 from uol import methods
 from uol.errors import CallError, UolError
+from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.loop import train
@@ -204,3 +205,18 @@ def test_recorded_steps_train_as_single_operations_do(drawn, engine):
         losses[name] = [report.losses["total"] for report in reports]
     assert losses[engine][-1] < losses[engine][0]
     assert losses[engine][-1] == pytest.approx(losses["eager"][-1], rel=0.25)
+
+
+def test_in_mixed_precision_scores_stay_exact(drawn):
+    recipe = quick_recipe(epochs=1, precision="bf16-mixed")
+    seen = []
+
+    class Watched(Uol):
+        def forward(self, batch):
+            seen.append({value.dtype for value in batch if value.is_floating_point()})
+            return super().forward(batch)
+
+    method = Watched(recipe, drawn.scale)
+    train(method, PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
+    assert seen
+    assert all(dtypes == {torch.float32} for dtypes in seen)

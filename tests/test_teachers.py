@@ -48,7 +48,7 @@ def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
     assert torch.allclose(teachers.judge(pixels, *rows), teachers.judge(pixels / 255, *rows), atol=1e-6)
-    with pytest.raises(CallError, match="sees another part of an image"):
+    with pytest.raises(CallError, match="sees another part of images"):
         Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
 
 

@@ -24,8 +24,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         os.close(handle)
-        os.chmod(temporary, 0o666 & ~_umask())
         yield Path(temporary)
+        os.chmod(
+            temporary, 0o666 & ~_umask()
+        )  # only now: some writers put a file of their own, with other rights, there
         os.replace(temporary, target)
     except OSError as error:
         raise UolError(f"cannot write {target}: {error.strerror or error}") from error

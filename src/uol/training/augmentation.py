@@ -113,7 +113,8 @@ def _recoloured(images: Tensor, how: Augmentation) -> Tensor:
     def factor(low: float, high: float, *shape: int) -> Tensor:
         return low + (high - low) * torch.rand((count, *shape, 1, 1), device=device)
 
-    grey = (images * images.new_tensor([0.299, 0.587, 0.114]).view(3, 1, 1)).sum(1, keepdim=True)
+    red, green, blue = (images[:, channel : channel + 1] for channel in range(3))
+    grey = 0.299 * red + 0.587 * green + 0.114 * blue
     saturation = factor(*how.saturation, 1) * (torch.rand((count, 1, 1, 1), device=device) >= how.grey)
     images = grey + (images - grey) * saturation
     mean = grey.mean((-2, -1), keepdim=True)
@@ -133,7 +134,8 @@ def _blanked(images: Tensor, how: Augmentation) -> Tensor:
     half = _ERASED[0] + (_ERASED[1] - _ERASED[0]) * torch.rand((2, count, 1, 1), device=device)
     box = ((y - middle[0]).abs() < half[0]) & ((x - middle[1]).abs() < half[1])
     hidden = hidden | (box & _chance(how.erase, count, device)[:, None, None])
-    return torch.where(hidden[:, None], images.new_tensor(IMAGENET_MEAN).view(3, 1, 1), images)
+    blank = torch.stack([images.new_full((1, 1), value) for value in IMAGENET_MEAN])  # made on the device itself
+    return torch.where(hidden[:, None], blank, images)
 
 
 def _unit(images: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ def _train(
     held_out: PackedImages | None,
 ) -> None:
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    network, optimizer = fabric.setup(method, make_optimizer(trainable, recipe, fabric.device))
+    _, optimizer = fabric.setup(method, make_optimizer(trainable, recipe, fabric.device))
     start = 0
     if checkpoint is not None and checkpoint.exists():
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
@@ -91,7 +91,7 @@ def _train(
     total = recipe.epochs * steps
     schedule = [learning_rate(step, total, recipe) for step in range(total)]
     engine = choose_engine(recipe, fabric.device, total)
-    stepper = Stepper(fabric, method, network, optimizer, Feed(data, recipe, fabric.device), schedule, engine)
+    stepper = Stepper(fabric, method, optimizer, Feed(data, recipe, fabric.device), schedule, engine)
     checks = fixed_batches(held_out, recipe, fabric.device) if held_out is not None and recipe.validate_every else []
     writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
     settings, images = dump_recipe(recipe), data.fingerprint
@@ -100,7 +100,7 @@ def _train(
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
             torch.manual_seed((recipe.seed << 20) + epoch)
-            network.train()
+            method.train()
             method.begin_epoch(epoch, recipe.epochs)
             running = stepper.epoch(plan, epoch * steps)
             if epoch + 1 < recipe.epochs:

@@ -22,7 +22,7 @@ from uol.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-    from lightning.fabric.wrappers import _FabricModule, _FabricOptimizer
+    from lightning.fabric.wrappers import _FabricOptimizer
 
     from uol.methods.base import Method
 
@@ -52,13 +52,12 @@ class Stepper:
         self,
         fabric: Fabric,
         method: Method,
-        network: _FabricModule,
         optimizer: _FabricOptimizer,
         feed: Feed,
         schedule: list[float],
         engine: Engine,
     ) -> None:
-        self._fabric, self._network, self._optimizer, self._feed = fabric, network, optimizer, feed
+        self._fabric, self._method, self._optimizer, self._feed = fabric, method, optimizer, feed
         self._rates: list[Tensor] = [group["lr"] for group in optimizer.param_groups]
         self._schedule = torch.tensor(schedule, dtype=torch.float32, device=fabric.device)
         self._number = torch.zeros(1, dtype=torch.int64, device=fabric.device)
@@ -94,7 +93,8 @@ class Stepper:
         for kept in self._rates:
             kept.copy_(rate)
         self._optimizer.zero_grad(set_to_none=True)
-        losses = self._network(self._feed.batch())
+        with self._fabric.autocast():  # not Fabric's wrapper of the network, which would round scores to bfloat16 too
+            losses: dict[str, Tensor] = self._method(self._feed.batch())
         self._fabric.backward(losses["total"])
         self._optimizer.step()
         for name, value in losses.items():  # summed on the device: no step waits for a number

@@ -31,11 +31,11 @@ class Teachers:
         models = []
         for folder in folders:
             model = load_scorer(folder).model
-            theirs = model.config
-            if theirs.framing != pupil.framing or theirs.crop * pupil.resize != pupil.crop * theirs.resize:
+            config = model.config
+            if config.framing != pupil.framing or config.crop * pupil.resize != pupil.crop * config.resize:
+                seen = [f"framing {one.framing}, {one.crop} of {one.resize} pixels" for one in (config, pupil)]
                 raise CallError(
-                    f"{folder}: a teacher that sees another part of an image (framing {theirs.framing}, "
-                    f"{theirs.crop} of {theirs.resize} pixels) than its pupil ({pupil.framing}, {pupil.crop} of {pupil.resize})"
+                    f"{folder}: a teacher that sees another part of images ({seen[0]}; the pupil {seen[1]})"
                 )
             models.append(model)
         return cls(models)
