@@ -1,0 +1,139 @@
+"""Testing a trained network on data sets it never saw, rated or not, and keeping what it said in its run folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from uol import datasets
+from uol.errors import CallError, ImageError, UolError
+from uol.evaluation import Evaluation, evaluate, predictions_table
+from uol.experiments.protocols import Takes, Votes, makeup_order, makeup_pairs
+from uol.experiments.result import Makeup
+from uol.experiments.trial import EVALUATIONS, keep_evaluation
+from uol.face_cache import FaceCache
+from uol.files import write_json, write_text
+from uol.framing import Framing
+from uol.image_cache import Progress
+from uol.methods.base import Predictions
+from uol.model_config import ModelConfig
+from uol.rated_images import RatedImages
+from uol.scale import Scale
+from uol.training.batches import PackedImages
+
+GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
+OTHERS = ("mebeauty", "hot-or-not", "mifs", "color-feret", GREY_FERET)
+
+
+class Predictor(Protocol):
+    """What can be tested: a trained method, or another reading of one."""
+
+    @property
+    def scale(self) -> Scale:
+        """The panel's scale, on which it answers."""
+
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Scores of images, uint8 (N, 3, size, size)."""
+
+
+class Other(NamedTuple):
+    """A data set to test on; `framing` takes the place of the model's own where it is not None."""
+
+    rated: RatedImages
+    framing: Framing | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.rated.name
+
+
+class MakeupRule(NamedTuple):
+    """How pairs with and without make-up are judged."""
+
+    votes: Mapping[str, Votes] | None = None
+    takes: Takes = "first"
+
+
+BY_DEFAULT = MakeupRule()
+
+
+def load_other(name: str, root: str | os.PathLike[str]) -> Other:
+    """A data set by the name of its loader, or the grey derivative of FERET."""
+    if name not in OTHERS:
+        raise CallError(f"--also {name}: there are {', '.join(OTHERS)}")
+    if name == GREY_FERET:
+        return Other(replace(datasets.load("color-feret", root), name=GREY_FERET), "whole")
+    return Other(datasets.load(name, root))
+
+
+def pack_other(other: Other, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
+    """Its images, framed; of a set that nobody rated, those in which no face is found are left out."""
+    config = model if other.framing is None else model.model_copy(update={"framing": other.framing})
+    try:
+        return PackedImages.pack(other.rated, config, progress)
+    except UolError:
+        if other.rated.rated or config.framing != "face":
+            raise
+        return PackedImages.pack(_with_faces(other.rated), config, progress)
+
+
+def judge_elsewhere(
+    predictor: Predictor,
+    packed: PackedImages,
+    framing: Framing,
+    folder: Path,
+    threshold: float = 0.2,
+    rule: MakeupRule = BY_DEFAULT,
+) -> None:
+    """Keep predictions, and the figures that the data set allows, under `evaluations` in a run folder."""
+    name = packed.rated.name
+    predictions = predictor.predict(packed.centre, packed.attributes)
+    if packed.rated.rated:
+        moved = packed.rated.rescaled(predictor.scale)
+        figures = evaluated(moved, predictions, threshold)
+        keep_evaluation(folder, name, None, framing, figures, predictions_table(moved, predictions))
+        return
+    table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
+    for column in packed.rated.groups.columns:
+        table[str(column)] = packed.rated.groups[column].to_numpy()
+    place = folder / EVALUATIONS
+    write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    kept: dict[str, object] = {"data": name, "images": len(table), "framing": framing, "unrated": True}
+    if name == "mifs":
+        kept |= makeup_of(table, framing, rule).model_dump()
+    write_json(place / f"{name}.json", kept)
+
+
+def makeup_of(table: pd.DataFrame, framing: str, rule: MakeupRule) -> Makeup:
+    """How often a table of predictions on MIFS has pairs in the right order."""
+    found = makeup_order(makeup_pairs(table["value"], table, rule.takes), rule.votes)
+    return Makeup(accuracy=found.accuracy, takes=rule.takes, framing=framing, **found._asdict())
+
+
+def evaluated(rated: RatedImages, predictions: Predictions, threshold: float) -> Evaluation:
+    """Figures of predictions, which may have no intervals."""
+    figures = evaluate(rated, predictions, threshold)
+    if np.isnan(predictions.low).all():
+        figures["coverage"] = figures["interval_width"] = float("nan")
+    return figures
+
+
+def _with_faces(rated: RatedImages) -> RatedImages:
+    faces, shown = FaceCache(), []
+    for row, image in enumerate(rated.images):
+        try:
+            faces.get(image)
+            shown.append(row)
+        except ImageError:
+            continue
+    if not shown:
+        raise UolError(f"{rated.name}: no face was found in any of {len(rated)} images")
+    return rated.subset(shown)

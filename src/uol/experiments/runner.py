@@ -1,0 +1,218 @@
+"""Running a plan: each row on each fold, resumable; what fails is told and the rest still runs."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from uol.errors import CallError, UolError
+from uol.experiments.adding import add
+from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, Predictor, judge_elsewhere, pack_other
+from uol.experiments.plans import Plan, PlanRow
+from uol.experiments.readings import Consistency, read_again, source
+from uol.experiments.result import Result, read_result
+from uol.experiments.trial import EVALUATIONS, MODEL, RESULT, Origin, finished, trial
+from uol.image_cache import Progress
+from uol.rated_images import RatedImages, Split
+from uol.training.batches import PackedImages
+from uol.training.loop import EpochReport
+from uol.training.recipe import Recipe
+from uol.training.run import CHECKPOINT, check_before_reading, run
+
+State = Literal["done", "there", "failed"]
+
+
+class Job(NamedTuple):
+    """One network: a row of a plan on one split."""
+
+    row: PlanRow
+    split: str
+    seed: int
+
+    @property
+    def place(self) -> Path:
+        """Its folder among the runs of a plan."""
+        return Path(self.row.folder) / (self.split if self.seed == 0 else f"{self.split}-seed-{self.seed}")
+
+    def __str__(self) -> str:
+        return f"{self.row.method} ({self.row.recipe}), {self.split}, seed {self.seed}"
+
+
+class Outcome(NamedTuple):
+    """What became of a job: trained now, there already, or failed, with why."""
+
+    job: Job
+    state: State
+    result: Result | None
+    seconds: float
+    problem: str = ""
+
+
+@dataclass
+class Bench:
+    """What the jobs of a plan share: data, packed once per framing, and what was asked for."""
+
+    rated: RatedImages
+    out: Path
+    changes: Mapping[str, Any]
+    others: Sequence[Other] = ()
+    rule: MakeupRule = BY_DEFAULT
+    results: Path | None = None  # where finished results are added, if they are
+    slim: bool = False
+    reading: Callable[[str, int], Progress] | None = None
+    _packed: dict[tuple[str, int, int, str], PackedImages] = field(default_factory=dict)
+    _checksums: dict[int, str] = field(default_factory=dict)
+
+    def recipe(self, job: Job) -> Recipe:
+        """The settings of a job."""
+        return job.row.settings({**self.changes, "seed": job.seed})
+
+    def packed(self, other: Other, recipe: Recipe) -> PackedImages:
+        """A data set as a recipe's network sees it."""
+        model = recipe.model
+        key = (other.name, model.resize, model.crop, other.framing or model.framing)
+        if key not in self._packed:
+            progress = None if self.reading is None else self.reading(other.name, len(other.rated))
+            self._packed[key] = pack_other(other, model, progress)
+        return self._packed[key]
+
+    def training(self, recipe: Recipe) -> PackedImages:
+        """The data set that is trained on."""
+        return self.packed(Other(self.rated), recipe)
+
+    def checksum(self, packed: PackedImages) -> str:
+        """A data set's checksum, computed once."""
+        return self._checksums.setdefault(id(packed), packed.checksum)
+
+    def missing(self, folder: Path) -> list[Other]:
+        """The other data sets that a run was not tested on yet."""
+        return [o for o in self.others if not (folder / EVALUATIONS / f"{o.name}.json").is_file()]
+
+
+def jobs_of(rows: Sequence[PlanRow], rated: RatedImages, folds: Sequence[str], seed: int) -> list[Job]:
+    """Every row on every fold asked for (all where none is), row by row: a compiled step serves all folds of a row."""
+    known = [name for name in rated.splits if name.startswith("fold-")]
+    if not known:
+        raise CallError(f"{rated.name} has no folds")
+    chosen = [f"fold-{fold}" if fold.isdigit() else fold for fold in folds] or known
+    for name in chosen:
+        if name not in known:
+            raise CallError(f"{rated.name} has no fold {name!r}; there are {', '.join(known)}")
+    return [Job(row, split, seed) for row in rows for split in chosen]
+
+
+def check_jobs(jobs: Sequence[Job], bench: Bench) -> None:
+    """Find what cannot be trained before images are read."""
+    for recipe in {job.row.key: bench.recipe(job) for job in jobs}.values():
+        check_before_reading(recipe)
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    bench: Bench,
+    tell: Callable[[int, Outcome | Job], None],
+    report: Callable[[EpochReport], None] | None = None,
+) -> list[Outcome]:
+    """Run jobs one after the other; `tell(number, job)` before each, `tell(number, outcome)` after it."""
+    outcomes = []
+    for number, job in enumerate(jobs, 1):
+        tell(number, job)
+        begun = time.monotonic()
+        try:
+            state, result = run_job(job, bench, report)
+            outcome = Outcome(job, state, result, time.monotonic() - begun)
+        except Exception as error:  # whatever it is, the other networks do not depend on it
+            lines = str(error).splitlines() or [""]
+            problem = lines[0] if isinstance(error, UolError) else f"{type(error).__name__}: {lines[0]}"
+            outcome = Outcome(job, "failed", None, time.monotonic() - begun, problem)
+        outcomes.append(outcome)
+        tell(number, outcome)
+        gc.collect()  # a recorded step keeps its memory until then
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    return outcomes
+
+
+def run_job(job: Job, bench: Bench, report: Callable[[EpochReport], None] | None = None) -> tuple[State, Result | None]:
+    """Train and test one network, go on with one that was stopped, or find it finished."""
+    recipe = bench.recipe(job)
+    folder = bench.out / job.place
+    read = job.row.read_by is not None
+    done = _read(job, bench, recipe, folder) if read else _train(job, bench, recipe, folder, report)
+    if bench.results is not None:
+        add(folder, bench.results)
+    if bench.slim:
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    return done
+
+
+def time_left(outcomes: Sequence[Outcome], jobs: int) -> float | None:
+    """Seconds that the rest will take if it is like what was trained so far; None before anything was."""
+    trained = [outcome.seconds for outcome in outcomes if outcome.state == "done"]
+    return sum(trained) / len(trained) * (jobs - len(outcomes)) if trained else None
+
+
+def count_there(plan: Plan, results: Sequence[Result], folds: int = 5) -> tuple[int, int]:
+    """How many of a plan's results, one seed of each row on each fold, are at hand, and how many there can be."""
+    found = {(r.method, r.recipe, r.split) for r in plan.of(results) if r.split.startswith("fold-")}
+    return len(found), folds * len(plan.rows)
+
+
+def _train(
+    job: Job, bench: Bench, recipe: Recipe, folder: Path, report: Callable[[EpochReport], None] | None
+) -> tuple[State, Result | None]:
+    packed = bench.training(recipe)
+    split = bench.rated.splits[job.split]
+    result = finished(folder, bench.rated, bench.checksum(packed), job.split, recipe)
+    missing = bench.missing(folder)
+    if result is not None and not missing:
+        return "there", result
+    if result is not None:
+        method = _restored(packed, split, recipe, folder)
+        _judge(method, missing, bench, recipe, folder)
+        return "done", result
+    origin = Origin(job.row.recipe, {**bench.changes, "seed": job.seed})
+    return "done", trial(
+        packed, job.split, split, recipe, folder, origin, report,
+        afterwards=lambda method: _judge(method, bench.others, bench, recipe, folder),
+    )  # fmt: skip
+
+
+def _restored(packed: PackedImages, split: Split, recipe: Recipe, folder: Path) -> Predictor:
+    """The trained method of a run that has finished: from its checkpoint, without another epoch."""
+    if not (folder / CHECKPOINT).is_file():
+        raise UolError(f"{folder}: its checkpoint is gone, so it cannot be tested on another data set")
+    return run(packed.subset(split.train), recipe, folder)
+
+
+def _judge(predictor: Predictor, others: Sequence[Other], bench: Bench, recipe: Recipe, folder: Path) -> None:
+    for other in others:
+        framing = other.framing or recipe.model.framing
+        judge_elsewhere(predictor, bench.packed(other, recipe), framing, folder, recipe.threshold, bench.rule)
+
+
+def _read(job: Job, bench: Bench, recipe: Recipe, folder: Path) -> tuple[State, Result | None]:
+    """Read the scores of a row off the networks of another."""
+    base = Job(PlanRow("", job.row.method, job.row.network or ""), job.split, job.seed)
+    trained = bench.out / base.place
+    packed = bench.training(recipe)
+    network = finished(trained, bench.rated, bench.checksum(packed), job.split, recipe)
+    if network is None:
+        raise UolError(f"{trained}: not trained yet, and {job.row.recipe} reads its scores off it")
+    there = read_result(folder / RESULT) if (folder / RESULT).is_file() else None
+    missing = bench.missing(folder)
+    same = there is not None and there.provenance.changes.get("network") == source(network)
+    if there is not None and same and not missing:
+        return "there", there
+    if there is None or not same:
+        test = packed.subset(bench.rated.splits[job.split].test)
+        there, missing = read_again(network, trained, test, folder, job.row.recipe), list(bench.others)
+    if missing:
+        _judge(Consistency(trained / MODEL, recipe.threshold), missing, bench, recipe, folder)
+    return "done", there

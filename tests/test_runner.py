@@ -1,0 +1,177 @@
+"""Plans as they are run: every row on every fold, once; what fails does not stop the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quick import quick_recipe
+from uol import metrics
+from uol.consistency import estimate_by_consistency
+from uol.errors import CallError
+from uol.experiments import runner
+from uol.experiments.adding import read_run
+from uol.experiments.elsewhere import Other, load_other
+from uol.experiments.plans import PLANS, Plan, PlanRow
+from uol.experiments.runner import Bench, Outcome, count_there, jobs_of, run_jobs, time_left
+from uol.rated_images import Split
+from uol.scorer import Scorer
+
+ROWS = (
+    PlanRow("a", "regression", "matched"),
+    PlanRow("b", "order-learning", "matched"),
+    PlanRow("c", "order-learning", "matched-consistency", read_by="consistency", network="matched"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Rows train the tiny network of tests, for two epochs."""
+
+    def settings(row, changes):
+        return quick_recipe(epochs=2, method=row.method).with_changes({**changes, **row.changes})
+
+    monkeypatch.setattr(PlanRow, "settings", settings)
+
+
+@pytest.fixture(scope="module")
+def folded(drawn):
+    halves = np.arange(80) % 2 == 0
+    splits = {f"fold-{k}": Split(np.flatnonzero(halves != k % 2), np.flatnonzero(halves == k % 2)) for k in (1, 2)}
+    return replace(drawn, splits=splits)
+
+
+@pytest.fixture(scope="module")
+def unrated(drawn):
+    """Ten people of whom there are two photographs with make-up and two without."""
+    groups = pd.DataFrame(
+        [(f"{p:03}", side, take) for p in range(10) for side in ("with", "without") for take in (1, 2)],
+        columns=["person", "makeup", "take"],
+    )
+    return replace(drawn.subset(np.arange(40)), name="mifs", scores=np.full(40, np.nan), groups=groups)
+
+
+def run_all(bench, rows=ROWS, folds=()):
+    told = []
+    outcomes = run_jobs(jobs_of(rows, bench.rated, folds, 0), bench, lambda n, what: told.append((n, what)))
+    return outcomes, told
+
+
+def test_a_plan_is_run_once_and_tested_on_other_sets(folded, drawn_b, unrated, tmp_path):
+    others = [Other(replace(drawn_b, name="mebeauty")), Other(unrated)]
+    bench = Bench(folded, tmp_path, {}, others)
+    outcomes, told = run_all(bench)
+    assert [o.state for o in outcomes] == ["done"] * 6
+    assert [n for n, what in told if isinstance(what, Outcome)] == [1, 2, 3, 4, 5, 6]
+    for outcome in outcomes:
+        folder = tmp_path / outcome.job.place
+        result = read_run(folder)
+        assert (result.method, result.recipe, result.split) == (*outcome.job.row.key, outcome.job.split)
+        assert result.transfer["mebeauty"].images == 80
+        assert len(result.replicates.mae) == 500
+        assert (result.metrics.pc is None) <= (result.replicates.pc is None)
+        assert (result.makeup.pairs, result.makeup.answer, result.makeup.takes) == (10, "with make-up", "first")
+        table = pd.read_csv(folder / "evaluations" / "mebeauty.csv")
+        assert np.allclose(table["score"], drawn_b.scale.rescale(drawn_b.scores, folded.scale), rtol=1e-5)
+        pairs = pd.read_csv(folder / "evaluations" / "mifs.csv")
+        with_makeup, without = (pairs["value"][start::4].to_numpy() for start in (0, 2))
+        assert result.makeup.right == (with_makeup > without).sum()
+    packs = set(bench._packed)
+    assert [o.state for o in run_all(bench)[0]] == ["there"] * 6
+    assert set(bench._packed) == packs
+    assert len(packs) == 3
+
+    # A data set that comes later is tested without training: from the checkpoint, or from the model.
+    more = replace(drawn_b, name="hot-or-not")
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*/result.json")}
+    assert [o.state for o in run_all(Bench(folded, tmp_path, {}, [*others, Other(more)]))[0]] == ["done"] * 6
+    assert before == {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*/result.json")}
+    for place in tmp_path.glob("*/*"):
+        one, two = (pd.read_csv(place / "evaluations" / f"{name}.csv")["value"] for name in ("mebeauty", "hot-or-not"))
+        assert np.allclose(one, two, atol=1e-5)
+
+
+def test_maximum_consistency_reads_the_same_network(folded, tmp_path):
+    run_all(Bench(folded, tmp_path, {}), folds=["1"])
+    network, reading = (
+        read_run(tmp_path / f"order-learning-{recipe}" / "fold-1") for recipe in ("matched", "matched-consistency")
+    )
+    scorer = Scorer.from_pretrained(tmp_path / "order-learning-matched" / "fold-1" / "model")
+    test = folded.subset(folded.splits["fold-1"].test)
+    outcomes = scorer.outcomes(scorer.embed(test.images)).argmax(-1)
+    wanted = estimate_by_consistency(outcomes, scorer.references.scores, 0.2, (1, 5))
+    found = pd.read_csv(tmp_path / "order-learning-matched-consistency" / "fold-1" / "predictions.csv")["value"]
+    assert np.allclose(found, wanted, atol=1e-4)
+    assert reading.metrics.rmse == pytest.approx(metrics.rmse(test.scores, wanted), abs=1e-4)
+    assert reading.metrics.coverage is None
+    assert network.metrics.coverage is not None
+    assert "order-learning-matched-fold-1-seed-0.json" in reading.provenance.changes["network"]
+    assert not (tmp_path / "order-learning-matched-consistency" / "fold-1" / "checkpoint.safetensors").exists()
+
+
+def test_what_fails_is_told_and_the_rest_runs(folded, tmp_path, monkeypatch):
+    def broken(packed, name, split, recipe, *rest, **more):
+        if recipe.method == "regression" and name == "fold-1":
+            raise RuntimeError("out of memory\nand more")
+        return whole(packed, name, split, recipe, *rest, **more)
+
+    whole = runner.trial
+    monkeypatch.setattr(runner, "trial", broken)
+    outcomes, _ = run_all(Bench(folded, tmp_path, {}), ROWS[:1])
+    assert [(o.state, o.problem) for o in outcomes] == [("failed", "RuntimeError: out of memory"), ("done", "")]
+    monkeypatch.setattr(runner, "trial", whole)
+    alone, _ = run_all(Bench(folded, tmp_path, {}), ROWS[2:], ["2"])
+    assert alone[0].state == "failed"
+    assert "not trained yet" in alone[0].problem
+
+
+def test_slim_runs_keep_what_results_need(folded, unrated, tmp_path):
+    outcomes, _ = run_all(Bench(folded, tmp_path, {}, slim=True), folds=["fold-1"])
+    assert [o.state for o in outcomes] == ["done"] * 3
+    assert not list(tmp_path.glob("*/*/checkpoint.safetensors"))
+    assert [o.state for o in run_all(Bench(folded, tmp_path, {}), folds=["1"])[0]] == ["there"] * 3
+    later, _ = run_all(Bench(folded, tmp_path, {}, [Other(unrated)]), folds=["1"])
+    assert [o.state for o in later] == ["failed", "failed", "done"]
+    assert "checkpoint is gone" in later[0].problem
+
+
+def test_seeds_have_folders_of_their_own(folded, tmp_path):
+    (job,) = jobs_of(ROWS[:1], folded, ["2"], 3)
+    assert job.place.as_posix() == "regression-matched/fold-2-seed-3"
+    outcomes = run_jobs([job], Bench(folded, tmp_path, {"epochs": 1}), lambda *_: None)
+    assert outcomes[0].result.seed == 3
+    assert outcomes[0].result.provenance.changes == {"epochs": 1, "seed": 3}
+
+
+def test_mistakes(folded, drawn, tmp_path):
+    with pytest.raises(CallError, match="no fold 'fold-7'; there are fold-1, fold-2"):
+        jobs_of(ROWS, folded, ["7"], 0)
+    with pytest.raises(CallError, match="has no folds"):
+        jobs_of(ROWS, drawn, [], 0)
+    with pytest.raises(CallError, match="--also scut: there are mebeauty"):
+        load_other("scut", tmp_path)
+
+
+def test_time_left_counts_what_was_trained():
+    job = jobs_of(ROWS[:1], replace_splits(), [], 0)[0]
+    outcomes = [Outcome(job, "there", None, 0.1), Outcome(job, "done", None, 30.0), Outcome(job, "done", None, 50.0)]
+    assert time_left(outcomes, 10) == pytest.approx(7 * 40)
+    assert time_left(outcomes[:1], 10) is None
+
+
+def replace_splits():
+    class Folded:
+        name, splits = "folded", {"fold-1": None}
+
+    return Folded()
+
+
+def test_how_many_results_are_there():
+    from measured import five_folds
+
+    results = [*five_folds(recipe="matched"), *five_folds(seed=1, recipe="matched"), *five_folds()]
+    assert count_there(PLANS["modules"], results) == (5, 25)
+    assert count_there(Plan("x", "", (), None), results) == (0, 0)
