@@ -25,9 +25,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         os.close(handle)
         yield Path(temporary)
-        os.chmod(
-            temporary, 0o666 & ~_umask()
-        )  # only now: some writers put a file of their own, with other rights, there
+        os.chmod(temporary, 0o666 & ~_umask())  # only now: writers may put a file of their own there
         os.replace(temporary, target)
     except OSError as error:
         raise UolError(f"cannot write {target}: {error.strerror or error}") from error

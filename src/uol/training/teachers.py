@@ -33,9 +33,9 @@ class Teachers:
             model = load_scorer(folder).model
             config = model.config
             if config.framing != pupil.framing or config.crop * pupil.resize != pupil.crop * config.resize:
-                seen = [f"framing {one.framing}, {one.crop} of {one.resize} pixels" for one in (config, pupil)]
+                seen = [f"{one.framing}, {one.crop} of {one.resize} pixels" for one in (config, pupil)]
                 raise CallError(
-                    f"{folder}: a teacher that sees another part of images ({seen[0]}; the pupil {seen[1]})"
+                    f"{folder}: a teacher that sees another part of images ({seen[0]}; its pupil {seen[1]})"
                 )
             models.append(model)
         return cls(models)
