@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from uol import methods
 from uol.errors import CallError
+from uol.scale import Scale
 from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe, shipped
+from uol.training.run import check_before_reading
+from uol.training.stepper import learning_rate
 
 
 def test_the_paper_recipe_is_the_paper():
@@ -27,6 +32,37 @@ def test_shipped_recipes_are_valid_and_survive_a_round_trip(name, tmp_path):
     recipe = load_recipe(name)
     (tmp_path / "copy.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
     assert load_recipe(tmp_path / "copy.yaml") == recipe
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("published-")])
+def test_published_recipes_make_networks_that_score(name):
+    recipe = load_recipe(name)
+    assert name == f"published-{recipe.method}"
+    assert recipe.init == "timm"
+    check_before_reading(recipe)
+    assert all(milestone < recipe.epochs for milestone, _ in recipe.milestones)
+    with torch.device("meta" if recipe.method == "cnn-er" else "cpu"):  # ten backbones take a gigabyte
+        method = methods.find(recipe.method)(recipe.with_changes({"init": None}), Scale(1, 5), 5).eval()
+        with torch.no_grad():
+            side = recipe.model.crop
+            score, _ = method.estimate(method.features(torch.zeros(1, 3, side, side), torch.zeros(1, 2)))
+    assert score.shape == (1,)
+
+
+def test_published_rates():
+    rates = {
+        name: [learning_rate(epoch, recipe.epochs, recipe) for epoch in range(recipe.epochs)]
+        for name in ("r3cnn", "crnet", "comboloss", "co-attention", "cnn-er")
+        for recipe in [load_recipe(f"published-{name}")]
+    }
+    assert rates["r3cnn"][0] == pytest.approx(1e-3)
+    assert rates["r3cnn"][30] == pytest.approx(1e-4)  # where ranking begins
+    assert rates["comboloss"] == pytest.approx([1e-2] * 50 + [1e-3] * 50 + [1e-4] * 50)
+    assert rates["co-attention"] == pytest.approx([1e-4 / 2 ** (epoch // 8) for epoch in range(40)])
+    assert rates["cnn-er"] == pytest.approx([1e-4] * 20 + [1e-5] * 10)
+    aanet = load_recipe("published-aanet")
+    told = [learning_rate(step, 1500, aanet) for step in (0, 499, 500, 999, 1499)]
+    assert told == pytest.approx([2e-5, 1e-2, 1e-2, 1e-2 * 500 / 999, 0])
 
 
 def test_changes_reach_inside():
