@@ -229,9 +229,12 @@ class Scorer(AskedWithImages):
 
         Intervals are calibrated on the anchors themselves, each scored with itself left out.
         """
-        if len(rated) < FEWEST_ANCHORS:
-            raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring needs at least {FEWEST_ANCHORS}")
-        gaussians = self.embed(rated.images)
+        _check_anchors(rated)
+        return self.anchor_embedded(rated, self.embed(rated.images))
+
+    def anchor_embedded(self, rated: RatedImages, gaussians: Gaussians) -> Scorer:
+        """As `anchor`, with rated images that are embedded already."""
+        _check_anchors(rated)
         scorer = Scorer.build(self.model, rated, gaussians, self.scoring, per_bin=len(rated))
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
         # Even ten anchors need the line: another panel's standard is what they are there to tell.
@@ -303,6 +306,11 @@ class Scorer(AskedWithImages):
         rows = 1 if side == "image" else len(mean)
         noise = torch.randn((self.scoring.samples, rows, mean.shape[-1]), generator=generator)
         return mean + deviation * noise.to(mean)
+
+
+def _check_anchors(rated: RatedImages) -> None:
+    if len(rated) < FEWEST_ANCHORS:
+        raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring needs at least {FEWEST_ANCHORS}")
 
 
 def read_outcomes(
