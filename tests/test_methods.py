@@ -26,8 +26,10 @@ from uol.methods.ldl import Ldl
 from uol.methods.r3cnn import R3Cnn
 from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
+from uol.training.recipe import shipped
 from uol.training.run import check_before_reading, hold_out, run
 
+DOCS = Path(__file__).parents[1] / "docs"
 POSITIONS = {
     "backbone": "test_byobnet", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16, "pooling": "positions",
 }  # fmt: skip
@@ -314,6 +316,9 @@ def test_aanet_is_told_attributes_in_calibration_and_at_test(people):
 def test_aanet_does_not_tune_frozen_convolutions(drawn):
     every, fewer = (AaNet(quick_recipe(method="aanet", frozen=frozen), drawn.scale) for frozen in (0, 2))
     assert len(every._sizes) - len(fewer._sizes) == 2
+    with pytest.raises(CallError, match="test_byobnet has none that are trained: choose another backbone") as refused:
+        AaNet(quick_recipe(method="aanet", frozen=len(every._sizes)), drawn.scale)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["aanet", "r3cnn"])
@@ -450,15 +455,29 @@ def test_co_attention_without_feature_maps_is_refused_in_one_line(drawn):
     assert "\n" not in str(refused.value)
 
 
-def test_the_guides_method_works(drawn, monkeypatch):
-    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text(encoding="utf-8")
-    code, line = re.findall(r"```python\n(.*?)```", guide[guide.index("## Add a method") :], re.S)
-    module = types.ModuleType("uol.methods.absolute")
+@pytest.mark.parametrize(
+    ("page", "heading", "name"), [("guide", "## Add a method", "absolute"), ("methods", "## Adding one", "balanced")]
+)
+def test_the_methods_of_the_pages_work(drawn, monkeypatch, page, heading, name):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    code, line = re.findall(r"```python\n(.*?)```", text[text.index(heading) :], re.S)
+    module = types.ModuleType(f"uol.methods.{name}")
     exec(code, module.__dict__)
-    monkeypatch.setitem(sys.modules, "uol.methods.absolute", module)
-    for name, place in eval(f"{{{line}}}").items():
-        monkeypatch.setitem(methods._METHODS, name, place)
-    recipe = quick_recipe(method="absolute")
-    packed = PackedImages.pack(drawn, recipe.model)
-    predictions = run(packed, recipe, accelerator="cpu").predict(packed.centre)
+    monkeypatch.setitem(sys.modules, f"uol.methods.{name}", module)
+    for key, place in eval(f"{{{line}}}").items():
+        monkeypatch.setitem(methods._METHODS, key, place)
+    recipe = quick_recipe(method=name, epochs=5)
+    packed, reports = PackedImages.pack(drawn, recipe.model), []
+    method = run(packed, recipe, report=reports.append, accelerator="cpu")
+    assert reports[-1].losses["total"] < reports[0].losses["total"]
+    predictions = method.predict(packed.centre)
     assert ((predictions.low <= predictions.value) & (predictions.value <= predictions.high)).all()
+
+
+def test_the_page_on_methods_tells_of_all():
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    for name in methods.names():
+        assert f"| `{name}` |" in text
+        assert f"**`{name}`" in text
+    for name in shipped():
+        assert not name.startswith("published-") or f"`{name}`" in text

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from uol.errors import CallError
 from uol.methods.score_method import Estimates, ScoreMethod
 from uol.scale import Scale
 from uol.training.batches import Batch
@@ -33,6 +34,11 @@ class AaNet(ScoreMethod):
         self.head = self.score_unit(self.model.width)
         layers = [layer for layer in self.model.backbone.modules() if isinstance(layer, nn.Conv2d)]
         tuned = [layer for layer in layers if layer.weight.requires_grad]
+        if not tuned:
+            raise CallError(
+                f"method aanet tunes convolutions, and {recipe.model.backbone} has none that are trained: "
+                "choose another backbone or lower frozen"
+            )
         # Without a bias, so that batch norm has nothing to magnify where no attribute is known.
         self.embedding = nn.Sequential(nn.Linear(2, _HIDDEN, bias=False), nn.BatchNorm1d(_HIDDEN), nn.ReLU())
         self._sizes = [layer.out_channels * (1 if layer.bias is None else 2) for layer in tuned]
