@@ -70,10 +70,14 @@ class Scorer(AskedWithImages):
         A GPU works on while its earlier answers are solved. The images are gathered in memory that it reads by itself,
         with the channels last, as the network wants them.
         """
-        rows = [torch.from_numpy(image).permute(1, 2, 0) for image in images]
+        return self._begin(self._gathered(images))
+
+    def _gathered(self, images: Sequence[Pixels]) -> Tensor:
+        rows = [image.transpose(1, 2, 0) for image in images]
         gathered = torch.empty((len(rows), *rows[0].shape), dtype=torch.uint8, pin_memory=self.on_gpu)
-        torch.stack(rows, out=gathered)
-        return self._begin(gathered.permute(0, 3, 1, 2))
+        # By numpy: torch would share out each image among all cores, and wait for those that decode the next ones.
+        np.stack(rows, out=gathered.numpy())
+        return gathered.permute(0, 3, 1, 2)
 
     @torch.inference_mode()
     def _begin(self, pixels: Tensor) -> Callable[[], list[Score]]:

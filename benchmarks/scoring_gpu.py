@@ -1,0 +1,302 @@
+"""How near scoring comes to the bare backbone: pixels in memory, JPEG files and aligned faces, in one run.
+
+The yardstick is VGG16's features alone: weights and images in bfloat16, channels last, 256 at once, images already in
+the device's memory. Each stage prints what it found and adds it to the JSON file; one that fails is named, and the rest
+go on.
+
+    python benchmarks/scoring_gpu.py photos/ --json scoring.json
+    python benchmarks/scoring_gpu.py photos/ --images 64        # on a processor, to see that it works
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from scoring import scorer_of
+from uol.bulk import FileFramer, FramedFile, frame_file, row, score_files
+from uol.images import find_images, read_image
+from uol.model_config import ModelConfig
+from uol.row_file import RowFile
+from uol.scorer import Scorer
+
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
+PHOTO = 350  # pixels of a side of the files that have to be resized
+
+
+class Findings:
+    """What was found, printed and written as it comes."""
+
+    def __init__(self, target: Path | None) -> None:
+        self.values: dict[str, Any] = {}
+        self._target = target
+
+    def add(self, name: str, text: str, **values: Any) -> None:
+        """Print a line and keep its figures."""
+        print(f"{name}: {text}", flush=True)
+        self.values[name] = values
+        if self._target is not None:
+            self._target.write_text(json.dumps(self.values, indent=2) + "\n", encoding="utf-8")
+
+    def rate(self, name: str, images: int, seconds: float, note: str = "") -> None:
+        """A throughput, beside the bare backbone's."""
+        rate = images / seconds
+        bare = self.values.get("bare backbone", {}).get("images_per_second", rate)
+        text = f"{rate:,.0f} images/s, {rate / bare:.1%} of the bare backbone{note}"
+        self.add(name, text, images_per_second=rate, of_bare=rate / bare, images=images)
+
+    def stage(self, name: str, work: Callable[[], object]) -> None:
+        """Do a stage; what goes wrong in it is said."""
+        try:
+            work()
+        except Exception as error:
+            self.add(name, f"failed: {type(error).__name__}: {error}", failed=f"{type(error).__name__}: {error}")
+
+
+def synchronise() -> None:
+    """Wait until the device has done what it was asked for."""
+    if GPU:
+        torch.cuda.synchronize()
+
+
+def median_seconds(work: Callable[[], object], repeats: int, warm: int = 1) -> float:
+    """Median wall-clock time of `work`, device included, after `warm` times that do not count."""
+    times = []
+    for k in range(warm + repeats):
+        synchronise()
+        began = time.perf_counter()
+        work()
+        synchronise()
+        if k >= warm:
+            times.append(time.perf_counter() - began)
+    return sorted(times)[len(times) // 2]
+
+
+@torch.inference_mode()
+def bare_backbone(found: Findings, scorer: Scorer, batch: int, repeats: int) -> None:
+    """Images per second of the convolutions alone; and of the same from bytes, cast as it goes."""
+    net = copy.deepcopy(scorer.model.backbone.net).to(DEVICE, torch.bfloat16 if GPU else torch.float32)
+    net = net.eval().to(memory_format=torch.channels_last)
+    crop = scorer.config.crop
+    images = torch.randn(batch, 3, crop, crop, device=DEVICE, dtype=torch.bfloat16 if GPU else torch.float32)
+    images = images.contiguous(memory_format=torch.channels_last)
+    times = 8 if GPU else 1
+
+    def alone() -> None:
+        for _ in range(times):
+            net.forward_features(images)
+
+    found.rate("bare backbone", times * batch, median_seconds(alone, repeats, warm=5 if GPU else 1))
+    pixels = torch.randint(0, 256, (batch, 3, crop, crop), dtype=torch.uint8, device=DEVICE)
+    pixels = pixels.contiguous(memory_format=torch.channels_last)
+
+    def from_bytes() -> None:
+        for _ in range(times):
+            with torch.autocast(DEVICE, torch.bfloat16, enabled=GPU):
+                scorer.model.backbone.feature_maps(pixels)
+
+    found.rate("backbone from bytes, autocast", times * batch, median_seconds(from_bytes, repeats))
+
+
+def framed_pixels(files: list[Path], config: ModelConfig) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """The framed pixels of files that can be read."""
+    whole = config.model_copy(update={"framing": "whole"})
+    read = (frame_file(path, whole)[0].pixels for path in files)
+    return [pixels for pixels in read if pixels is not None]
+
+
+@torch.inference_mode()
+def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats: int) -> None:
+    """Milliseconds of each part of one batch, one after the other: what overlaps in earnest does not here."""
+    gathered = scorer._gathered(images)
+    pixels = gathered.to(DEVICE)
+    gaussians = scorer._embed_for_scores(pixels)
+    outcomes = scorer.outcomes(gaussians)
+    scores = scorer.score_pixels(pixels)
+    framed = [FramedFile("a.jpg", image) for image in images]
+
+    def compared() -> Tensor:
+        return scorer._probabilities(gaussians, scorer._left, scorer._right)
+
+    parts: dict[str, Callable[[], object]] = {
+        "gather": lambda: scorer._gathered(images),
+        "transfer": lambda: gathered.to(DEVICE, non_blocking=True),
+        "embed": lambda: scorer._embed_for_scores(pixels),
+        "compare": compared,
+        "copy back": lambda: compared().to("cpu", non_blocking=True),
+        "solve": lambda: scorer._scores(scorer._solved(outcomes), scorer.degrees(gaussians)),
+        "rows": lambda: [row(one, score) for one, score in zip(framed, scores, strict=True)],
+    }
+    times = {name: 1000 * median_seconds(work, repeats) for name, work in parts.items()}
+    text = ", ".join(f"{name} {value:.2f}" for name, value in times.items())
+    found.add(f"parts of {len(images)} images", f"{text} ms", **times)
+
+
+@torch.inference_mode()
+def agreement(found: Findings, scorer: Scorer, images: list[Any]) -> None:
+    """How far scores on this device lie from those in float32."""
+    pixels = np.stack(images)
+    scored = np.array([score.value for score in scorer.score_pixels(pixels)])
+    gaussians = scorer.embed_pixels(torch.from_numpy(pixels))
+    exact = np.array([score.value for score in scorer.score_embedded(gaussians)])
+    difference = np.abs(scored - exact)
+    chances = np.abs(
+        scorer.outcomes(scorer._embed_for_scores(torch.from_numpy(pixels).to(DEVICE))) - scorer.outcomes(gaussians)
+    )
+    text = f"scores differ by at most {difference.max():.5f}, {difference.mean():.5f} in the mean"
+    text += f" (they range over {np.ptp(exact):.3f}); outcome probabilities by at most {chances.max():.5f}"
+    found.add(
+        f"agreement with float32 on {len(images)} images", text, largest=float(difference.max()),
+        mean=float(difference.mean()), range=float(np.ptp(exact)), largest_of_probabilities=float(chances.max()),
+    )  # fmt: skip
+
+
+def decoding(found: Findings, name: str, files: list[Path], config: ModelConfig) -> None:
+    """Framed images per second of threads alone, by Pillow and without it."""
+    from uol.bulk import _framed
+
+    cores = os.cpu_count() or 1
+    for quick in (False, True):
+        frame_file(files[0], config, quick=quick)  # what is imported first does not count
+        for workers in sorted({1, max(1, cores // 2), cores}):
+            some = files[: max(200, 400 * workers)]
+            began = time.perf_counter()
+            for _ in _framed(some, FileFramer(config, quick=quick), workers, 512):
+                pass
+            way = "without Pillow" if quick else "Pillow"
+            found.rate(f"decoding {name}, {way}, {workers} threads", len(some), time.perf_counter() - began)
+
+
+def scoring_files(found: Findings, name: str, scorer: Scorer, files: list[Path], repeats: int, **options: Any) -> None:
+    """Images per second of `score_files`, from the first file to the last row."""
+    failed = 0
+
+    def work() -> None:
+        nonlocal failed
+        failed = sum(one["error"] is not None for _, rows in score_files(scorer, files, **options) for one in rows)
+
+    found.rate(name, len(files), median_seconds(work, repeats), f" ({failed} not scored)" if failed else "")
+
+
+def scoring_to_a_file(found: Findings, scorer: Scorer, files: list[Path], repeats: int) -> None:
+    """As `uol score --out rows.csv` does: every row kept as it comes."""
+
+    def work() -> None:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            RowFile(Path(folder) / "rows.csv", {}, ("image", "value")) as kept,
+        ):
+            for index, rows in score_files(scorer, files):
+                kept.add(files[index], rows)
+
+    found.rate("files to scores, rows kept in a file", len(files), median_seconds(work, repeats))
+
+
+def scoring_faces(
+    found: Findings, scorer: Scorer, photos: list[Path], folder: Path, count: int, repeats: int, at_most: int
+) -> None:
+    """A model of faces: photographs whose faces have to be found, and the same once their faces are in the cache."""
+    from uol.face_cache import FaceCache
+
+    cache = FaceCache(folder)
+    entries = {path: cache.place(path).with_suffix(".json").is_file() for path in photos}
+    new = [path for path, there in entries.items() if not there][:at_most]
+    if new:
+        scoring_files(found, "photographs, faces to be found", scorer, new, 1, cache=None)
+        for _ in score_files(scorer, new, cache=cache):
+            pass
+    ready = [path for path in photos if entries[path] or path in set(new)]
+    if ready:
+        many = repeated(ready, count)
+        scoring_files(found, "photographs, faces in the cache", scorer, many, repeats, cache=cache)
+
+
+def repeated(files: list[Path], count: int) -> list[Path]:
+    """`count` files, from the first again where there are fewer."""
+    return [files[k % len(files)] for k in range(count)]
+
+
+def reencoded(files: list[Path], folder: Path, side: int) -> Iterator[Path]:
+    """The same pictures as JPEG files of another size."""
+    for k, path in enumerate(files):
+        target = folder / f"{k:05}.jpg"
+        read_image(path).resize((side, side), Image.Resampling.BICUBIC).save(target, quality=90)
+        yield target
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="a folder of JPEG files")
+    parser.add_argument("--images", type=int, default=8192 if GPU else 64, help="images of each stage; files repeat")
+    parser.add_argument("--batch", type=int, default=256 if GPU else 8, help="images at once in the bare backbone")
+    parser.add_argument("--repeats", type=int, default=5 if GPU else 1)
+    parser.add_argument("--model", type=Path, help="a model folder, in place of a VGG16 with random weights")
+    parser.add_argument("--face-cache", type=Path, help="a folder of aligned faces: a model of faces is measured too")
+    parser.add_argument("--new-faces", type=int, default=64 if GPU else 4, help="photographs to find faces in, at most")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
+    found = Findings(asked.json)
+    machine = torch.cuda.get_device_name() if GPU else "processor"
+    found.add(
+        "device", f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", machine=machine,
+        cores=os.cpu_count(), torch=torch.__version__,
+    )  # fmt: skip
+    scorer = (Scorer.from_pretrained(asked.model) if asked.model else scorer_of(ModelConfig(pooling="positions"))).to(
+        DEVICE
+    )
+    files = find_images(asked.folder)
+    many, repeats = repeated(files, asked.images), asked.repeats
+    images = framed_pixels(files[: min(512, asked.images)], scorer.config)
+    batch = images[: scorer.batch_size]
+    host = np.stack([images[k % len(images)] for k in range(asked.images)])
+    whole = Scorer(
+        scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scorer.calibration, scorer.scoring
+    )
+    whole.model.config = scorer.config.model_copy(update={"framing": "whole"})
+
+    found.stage("bare backbone", lambda: bare_backbone(found, whole, asked.batch, max(repeats, 3)))
+    found.stage("parts", lambda: parts_of_a_batch(found, whole, batch, repeats))
+    found.stage("agreement", lambda: agreement(found, whole, images))
+    found.stage(
+        "pixels in memory",
+        lambda: found.rate("pixels to scores", len(host), median_seconds(lambda: whole.score_pixels(host), repeats)),
+    )
+    found.stage("files", lambda: scoring_files(found, "files to scores", whole, many, repeats))
+    found.stage("rows", lambda: scoring_to_a_file(found, whole, many, repeats))
+    found.stage("decoding", lambda: decoding(found, "files as they are", many, whole.config))
+    with tempfile.TemporaryDirectory() as folder:
+        larger = repeated(list(reencoded(files[: min(1024, asked.images)], Path(folder), PHOTO)), asked.images)
+        name = f"files of {PHOTO} pixels"
+        found.stage(name, lambda: scoring_files(found, f"{name} to scores", whole, larger, repeats))
+        found.stage("decoding", lambda: decoding(found, name, larger, whole.config))
+    if asked.face_cache is not None:
+        whole.model.config = scorer.config.model_copy(update={"framing": "face"})
+        found.stage(
+            "faces",
+            lambda: scoring_faces(found, whole, files, asked.face_cache, asked.images, repeats, asked.new_faces),
+        )
+    least = found.values.get("files to scores", {}).get("of_bare")
+    if least is not None:
+        found.add("files to scores, of the bare backbone", f"{least:.1%} (at least 60% is wanted)", of_bare=least)
+
+
+if __name__ == "__main__":
+    main()
