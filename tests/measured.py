@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from uol.experiments.result import Result
@@ -19,6 +20,46 @@ def metrics(pc: float | None = 0.9, **changes: Any) -> dict[str, Any]:
 def elsewhere(pc: float | None = 0.6, **changes: Any) -> dict[str, Any]:
     """Figures on another data set."""
     return metrics(pc, split=None, framing="face") | changes
+
+
+def replicates(pc: float = 0.9, seed: int = 0, spread: float = 0.01) -> dict[str, list[float]]:
+    """Twenty replicates around a correlation; rows with the same seed move together, as on the same images."""
+    moves = [spread * math.sin(1.7 * (b + 1) + seed) for b in range(20)]
+    return {
+        "pc": [pc + move for move in moves],
+        "mae": [0.25 - move for move in moves],
+        "rmse": [0.5 - move for move in moves],
+    }
+
+
+def spread(least: float = 1.5, most: float = 4.5) -> dict[str, list[float] | list[int]]:
+    """How far scores reach."""
+    low, high = round((least - 1) * 10), round((most - 1) * 10)
+    counts = [1 if low <= part < high else 0 for part in range(40)]
+    return {
+        "predicted_ends": [least, most],
+        "panel_ends": [1.0, 4.75],
+        "predicted": counts,
+        "panel": [1] * 37 + [0] * 3,
+    }
+
+
+def makeup(right: int = 80, pairs: int = 107) -> dict[str, Any]:
+    """Pairs with and without make-up."""
+    return {
+        "accuracy": right / pairs, "right": right, "pairs": pairs, "answer": "with make-up", "takes": "first",
+        "framing": "face",
+    }  # fmt: skip
+
+
+def whole_row(method: str = "uol", pc: float = 0.9, **changes: Any) -> list[Result]:
+    """Five folds of one method with everything a result may have."""
+    other = elsewhere(pc - 0.3, replicates=replicates(pc - 0.3) | {"mae": None, "rmse": None})
+    parts = {"transfer": {"mebeauty": other}, "makeup": makeup(), "spread": spread()}
+    return [
+        measured(f"fold-{k}", 0, pc, method=method, replicates=replicates(pc, k), **(parts | changes))
+        for k in range(1, 6)
+    ]
 
 
 def values(split: str = "fold-1", seed: int = 0, pc: float | None = 0.9, **changes: Any) -> dict[str, Any]:

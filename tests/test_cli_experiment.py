@@ -25,7 +25,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["list", "table", "add", "docs"])
+@pytest.mark.parametrize("command", ["list", "run", "table", "panel", "figure", "add", "docs"])
 def test_every_command_explains_itself_with_an_example(uol, command):
     code, out, _ = uol("experiment", command, "--help")
     assert code == 0
@@ -53,7 +53,12 @@ def test_from_a_run_to_the_document(uol, place):
     assert [(row["figure"], row["seeds"]) for row in json.loads(out)] == [("PC", 2), ("MAE", 2), ("RMSE", 2)]
 
     code, out, _ = uol("experiment", "list", "--json")
-    assert json.loads(out) == [{"name": "scut-fbp5500", "results": 6, "methods": ["uol"], "published": True}]
+    first, *plans = json.loads(out)
+    assert first.items() >= {"name": "scut-fbp5500", "results": 6, "methods": ["uol"], "published": True}.items()
+    assert [(plan["name"], plan["results"], plan["of"]) for plan in plans[:2]] == [
+        ("modules", 0, 25),
+        ("losses", 0, 20),
+    ]
     assert "scut-fbp5500" in uol("experiment", "list")[1]
 
     Path("results.md").write_text("Prose\n<!-- table: scut-fbp5500 -->\n<!-- end -->\n")
@@ -95,7 +100,8 @@ def test_mistakes_are_one_line(uol, place):
         code, _, err = uol("experiment", *call, "--results", "nowhere")
         assert code == 2
         assert "nowhere: no such folder of results" in one_line(err)
-    code, _, err = uol("experiment", "add", "runs")
+    (place / "empty").mkdir()
+    code, _, err = uol("experiment", "add", "empty")
     assert code == 2
     assert "not a run folder" in one_line(err)
     code, _, err = uol("experiment", "docs")

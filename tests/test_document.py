@@ -10,6 +10,7 @@ from measured import five_folds, measured
 from uol.errors import CallError, UolError
 from uol.experiments.document import block, render, rendered
 from uol.experiments.result import write_result
+from uol.experiments.sources import Source
 
 REPOSITORY = Path(__file__).parents[1]
 TEXT = (
@@ -25,19 +26,23 @@ def test_documents_are_what_the_results_say(name):
     )
 
 
+def source_of(name):
+    return Source(five_folds() if name == "scut-fbp5500" else [])
+
+
 def test_only_blocks_change():
-    found = render(TEXT, lambda name: five_folds() if name == "scut-fbp5500" else [])
+    found = render(TEXT, source_of)
     assert found.startswith("# Prose\r\n\n<!-- table: scut-fbp5500 -->\n\n| method |")
     assert "\nold\n" not in found
     assert "| uol | paper | 1 | 5 | 0.9200 |" in found
     assert found.endswith("\n\n<!-- end -->\nbetween\n<!-- table: other folds -->\n\nNo results yet.\n\n<!-- end -->")
-    assert render(found, lambda name: five_folds() if name == "scut-fbp5500" else []) == found
+    assert render(found, source_of) == found
 
 
 def test_blocks_with_nothing_to_show():
-    assert "No results yet" in block("main", [])
-    assert "more than one seed" in block("seeds", five_folds())
-    assert "another data set" in block("transfer", five_folds())
+    assert "No results yet" in block("main", Source())
+    assert "more than one seed" in block("seeds", Source(five_folds()))
+    assert "another data set" in block("transfer", Source(five_folds()))
 
 
 @pytest.mark.parametrize(

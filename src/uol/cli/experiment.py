@@ -1,4 +1,4 @@
-"""uol experiment: list, table, add, docs."""
+"""uol experiment: list, run, table, panel, figure, add, docs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uol.cli import experiment_run
 from uol.cli.output import print_json, print_table, say
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.experiments.result import Result
+    from uol.experiments.sources import Source
 
-app = typer.Typer(help="Tables of what was measured, beside what was published, from results with their provenance.")
+app = typer.Typer(
+    help="Run experiments under one protocol, and show what was measured beside what was published, from results with "
+    "their provenance."
+)
 
 ResultsOption = Annotated[Path, typer.Option("--results", help="The folder of results.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -38,43 +42,78 @@ class Kind(StrEnum):
     FOLDS = "folds"
     SEEDS = "seeds"
     TRANSFER = "transfer"
+    PAIRS = "pairs"
+    MAKEUP = "makeup"
+    RANGE = "range"
+
+
+class Drawn(StrEnum):
+    """What a figure shows."""
+
+    RESULTS = "results"
+    RANGE = "range"
 
 
 @app.command("list")
 def list_(results: ResultsOption = Path("results"), as_json: JsonOption = False) -> None:
-    """Name the tables at hand, with how many results each has.
+    """Name the experiments that can be run, how many of their results are there, and the tables at hand.
 
     Example: uol experiment list
     """
+    from uol.experiments.plans import PLANS
     from uol.experiments.published import FIVE_FOLDS, order_of_methods
+    from uol.experiments.runner import count_there
+    from uol.experiments.sources import table_names
 
+    _check(results)
     rows: list[dict[str, Any]] = []
-    for name in _names(results):
-        found = _results(results, name)
-        methods = sorted({result.method for result in found}, key=order_of_methods)
-        rows.append({"name": name, "results": len(found), "methods": methods, "published": name in FIVE_FOLDS})
+    for name in table_names(results):
+        source = _source(results, name)
+        methods = {result.method for result in source.results} | {m for panel in source.panels for m in panel.members}
+        rows.append(
+            {
+                "name": name,
+                "title": None,
+                "results": len(source.results) + len(source.panels),
+                "of": None,
+                "methods": sorted(methods, key=order_of_methods),
+                "published": name in FIVE_FOLDS,
+            }
+        )
+    for plan in PLANS.values():
+        there, of = count_there(plan, _source(results, plan.name).results)
+        named = list(dict.fromkeys(row.method for row in plan.rows))
+        rows.append(
+            {"name": plan.name, "title": plan.title, "results": there, "of": of, "methods": named, "published": True}
+        )
     if as_json:
         print_json(rows)
         return
     shown = [
-        {**row, "methods": ", ".join(row["methods"]) or None, "published": "yes" if row["published"] else None}
+        {
+            "name": row["name"],
+            "what": row["title"] or "results of a data set",
+            "results": str(row["results"]) if row["of"] is None else f"{row['results']} of {row['of']}",
+            "methods": ", ".join(row["methods"]) or None,
+        }
         for row in rows
     ]
-    print_table(
-        shown,
-        {"name": "table", "results": "results", "methods": "methods", "published": "with the paper's figures"},
-    )
+    print_table(shown, {"name": "name", "what": "what", "results": "results", "methods": "methods"})
+
+
+app.command("run")(experiment_run.run)
 
 
 @app.command()
 def table(
-    name: Annotated[str, typer.Argument(help="A table; `uol experiment list` names them.")],
+    name: Annotated[str, typer.Argument(help="An experiment or a data set; `uol experiment list` names them.")],
     results: ResultsOption = Path("results"),
     kind: Annotated[
         Kind,
         typer.Option(
             "--show",
-            help="Means over folds, in brief, further figures, every result, the spread over seeds, other data sets.",
+            help="Means over folds, in brief, further figures, every result, the spread over seeds, other data sets, "
+            "paired differences, pairs with and without make-up, the range of scores.",
         ),
     ] = Kind.MAIN,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
@@ -82,29 +121,82 @@ def table(
 ) -> None:
     """Print means over folds of one seed, beside the paper's; `folds` below five marks what is not complete.
 
-    Example: uol experiment table scut-fbp5500 --format markdown
+    Intervals and differences are of a bootstrap over test images, the same images for all rows: they tell how far
+    other photographs would move a figure, not how far another training would.
+
+    Example: uol experiment table modules --show pairs
     """
     from uol.experiments import formats
-    from uol.experiments.table import table as table_rows
-    from uol.experiments.views import view
+    from uol.experiments.views import rows_of, view
 
-    found = _results(results, name)
-    if not found:
+    found = _source(results, name)
+    if found.empty:
         say(f"{name}: no results yet in {results}; uol experiment add RUN adds a run's")
-    if as_json:
-        print_json(table_rows(found) if kind is Kind.MAIN else view(kind, found).rows)
-        return
     rows, columns = view(kind, found)
+    if as_json:
+        print_json(rows_of(found) if kind is Kind.MAIN and not found.panels else rows)
+        return
     if form is not Format.TABLE:
         written = {"markdown": formats.markdown, "csv": formats.comma_separated, "latex": formats.latex}
         print(written[form](rows, columns), end="")
     elif rows:
-        print_table(rows, {key: heading for key, heading in columns.items() if not key.startswith("difference")})
+        print_table(rows, {key: heading for key, heading in columns.items() if not key.startswith("difference_")})
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="An experiment or a data set; `uol experiment list` names them.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A file: .png, .svg or .pdf.")],
+    kind: Annotated[
+        Drawn | None,
+        typer.Option("--show", help="Figures of all rows beside the paper's, or the range of scores (for `scores`)."),
+    ] = None,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Draw an experiment's figures with their intervals, or how far its scores reach.
+
+    Example: uol experiment figure modules --out modules.png
+    """
+    from uol.experiments.figures import figures_by_row, range_of_scores
+    from uol.files import replacing
+
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise CallError(f"{out}: figures are written as .png, .svg or .pdf")
+    source = _source(results, name)
+    title = name if source.plan is None else source.plan.title
+    chosen = kind or (Drawn.RANGE if name == "scores" else Drawn.RESULTS)
+    drawn = range_of_scores(source, title) if chosen is Drawn.RANGE else figures_by_row(source, title)
+    with replacing(out) as temporary:
+        drawn.savefig(temporary, format=out.suffix[1:].lower(), dpi=160)
+    say(f"figure: {out}")
+
+
+@app.command()
+def panel(
+    runs: Annotated[Path, typer.Argument(help="What uol experiment run wrote, tested with --also on the data set.")],
+    data: Annotated[str, typer.Option("--data", help="The data set that the methods scored.")] = "color-feret",
+    name: Annotated[str, typer.Option("--name", help="The panel's name among the results.")] = "methods",
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="A method of the panel; all seven if none.")
+    ] = None,
+    recipe: Annotated[str, typer.Option("--recipe", help="The recipe of its networks.")] = "matched",
+    seed: Annotated[int, typer.Option("--seed", help="The seed of its networks.")] = 0,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Let methods stand in for raters: each against the mean of all, the lowest and the highest of an image dropped.
+
+    Example: uol experiment panel runs/methods --data color-feret
+    """
+    from uol.experiments.panels import METHODS, make_panel, write_panel
+
+    _check(results)
+    made = make_panel(runs, data, name, method or METHODS, recipe, seed)
+    say(f"panel of {len(made.members)} methods, {made.images} images, {made.folds} folds: {write_panel(results, made)}")
 
 
 @app.command()
 def add(
-    run: Annotated[Path, typer.Argument(help="A run folder, or the folder of a run's folds.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, the folder of a run's folds, or what a plan wrote.")],
     results: ResultsOption = Path("results"),
     replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of a different result.")] = False,
 ) -> None:
@@ -148,18 +240,8 @@ def _check(results: Path) -> None:
         raise CallError(f"{results}: no such folder of results; make it, go to where it is, or name one with --results")
 
 
-def _names(results: Path) -> list[str]:
-    """The tables at hand: those with published figures, and those with results."""
-    from uol.experiments.published import FIVE_FOLDS
+def _source(results: Path, name: str) -> Source:
+    from uol.experiments.sources import find_source
 
     _check(results)
-    return sorted(FIVE_FOLDS.keys() | {path.parent.name for path in results.glob("*/*.json")})
-
-
-def _results(results: Path, name: str) -> list[Result]:
-    from uol.experiments.result import read_results
-
-    names = _names(results)
-    if name not in names:
-        raise CallError(f"no table called {name!r}: there are {', '.join(names)}")
-    return read_results(results / name)
+    return find_source(results, name)

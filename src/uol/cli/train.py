@@ -70,7 +70,7 @@ def train(
     from uol.training.recipe import load_recipe
     from uol.training.run import check_before_reading
 
-    asked = _changes(changes, init)
+    asked = changes_of(changes, init)
     settings = load_recipe(recipe, asked)
     check_before_reading(settings)
     rated = load(data, root, table, scale, read)
@@ -212,7 +212,8 @@ def _word(epoch: EpochReport) -> str:
     return f"loss {epoch.losses['total']:.4f}"
 
 
-def _changes(changes: list[str] | None, init: str | None) -> dict[str, Any]:
+def changes_of(changes: list[str] | None, init: str | None) -> dict[str, Any]:
+    """Settings as --set name=value gives them, and --init."""
     import yaml
 
     values: dict[str, Any] = {}

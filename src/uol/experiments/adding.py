@@ -19,9 +19,10 @@ from uol.experiments.result import (
     check_repeatable,
     check_together,
     read_result,
+    result_files,
     write_result,
 )
-from uol.run_folders import run_folders
+from uol.run_folders import is_run, run_folders
 
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -35,11 +36,20 @@ class Added(NamedTuple):
 
 def finished_in(folder: Path) -> tuple[list[Path], list[Path]]:
     """The runs of a folder that have a result, and those that have none yet."""
-    runs = run_folders(folder)
+    runs = _runs(folder)
     done = [run for run in runs if (run / "result.json").is_file()]
     if not done:
         raise CallError(f"{folder}: no result.json in it or in its folds; finish the run with uol train")
     return done, [run for run in runs if run not in done]
+
+
+def _runs(folder: Path) -> list[Path]:
+    """The runs of a folder, or those of the rows of a plan in it."""
+    inside = sorted(entry for entry in folder.glob("*/") if not entry.name.startswith("."))
+    rows = [entry for entry in inside if any(map(is_run, entry.glob("*/")))]
+    if not rows or is_run(folder) or any(map(is_run, inside)):
+        return run_folders(folder)
+    return [run for row in rows for run in run_folders(row)]
 
 
 def read_run(run: Path) -> Result:
@@ -97,7 +107,7 @@ def bare(figures: Transfer) -> Transfer:
 
 def _check_with_others(plan: Mapping[Path, Result]) -> None:
     for folder in {path.parent for path in plan}:
-        others = {path: read_result(path) for path in sorted(folder.glob("*.json")) if path not in plan}
+        others = {path: read_result(path) for path in result_files(folder) if path not in plan}
         check_together(others | {path: result for path, result in plan.items() if path.parent == folder})
 
 

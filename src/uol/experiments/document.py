@@ -7,21 +7,25 @@ ends with `<!-- end -->`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from uol.errors import CallError, UolError
 from uol.experiments.formats import markdown
-from uol.experiments.published import FIVE_FOLDS
-from uol.experiments.result import Result, read_results
+from uol.experiments.sources import Source, find_source
 from uol.experiments.views import view
 
 END = "<!-- end -->"
 _START = re.compile(r"^<!-- table: *(\S+)(?: +(\S+))? *-->$")
-_EMPTY = {"seeds": "No split was run with more than one seed.", "transfer": "No result on another data set."}
+_EMPTY = {
+    "seeds": "No split was run with more than one seed.",
+    "transfer": "No result on another data set.",
+    "pairs": "No two rows to compare.",
+    "makeup": "No result on pairs with and without make-up.",
+}
 
 
-def render(text: str, results_of: Callable[[str], Sequence[Result]]) -> str:
+def render(text: str, source_of: Callable[[str], Source]) -> str:
     """The text with every block made again from the results of its experiment; nothing else changes."""
     lines: list[str] = []
     open_block: str | None = None
@@ -29,7 +33,7 @@ def render(text: str, results_of: Callable[[str], Sequence[Result]]) -> str:
         start = _START.match(line)
         if start is not None and open_block is None:
             open_block = line
-            lines += [line, *block(start[2] or "main", results_of(start[1])).splitlines()]
+            lines += [line, *block(start[2] or "main", source_of(start[1])).splitlines()]
         elif start is not None:
             break
         elif line == END and open_block is not None:
@@ -43,10 +47,10 @@ def render(text: str, results_of: Callable[[str], Sequence[Result]]) -> str:
     return "\n".join(lines)
 
 
-def block(kind: str, results: Sequence[Result]) -> str:
+def block(kind: str, source: Source) -> str:
     """What stands between a block's markers: a Markdown table, or that there is nothing to show."""
-    rows, columns = view(kind, results)
-    if not results:
+    rows, columns = view(kind, source)
+    if source.empty:
         return "\nNo results yet.\n\n"
     return "\n" + (markdown(rows, columns) if rows else _EMPTY.get(kind, "No results yet.") + "\n") + "\n"
 
@@ -60,13 +64,14 @@ def rendered(document: Path, results: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UolError(f"{document}: cannot be read ({' '.join(str(error).split())})") from error
 
-    def results_of(name: str) -> list[Result]:
-        if name not in FIVE_FOLDS and not (results / name).is_dir():
-            raise UolError(f"<!-- table: {name} -->: no table of that name")
-        return read_results(results / name)
+    def source_of(name: str) -> Source:
+        try:
+            return find_source(results, name)
+        except CallError as error:
+            raise UolError(f"<!-- table: {name} -->: no table of that name") from error
 
     try:
-        made = render(text, results_of)
+        made = render(text, source_of)
     except UolError as error:
         raise type(error)(f"{document}: {error}") from error
     if not any(_START.match(line) for line in text.split("\n")):

@@ -216,9 +216,14 @@ def write_result(path: Path, result: Result) -> None:
     write_text(path, text + "\n")
 
 
+def result_files(folder: Path) -> list[Path]:
+    """The files of results in a folder, in the order of their names; those of panels of methods are not among them."""
+    return sorted(path for path in folder.glob("*.json") if not path.name.startswith("panel-"))
+
+
 def read_results(folder: Path) -> list[Result]:
     """Read all results of an experiment's folder, in the order of their names, and check that they go together."""
-    found = {path: read_result(path) for path in sorted(folder.glob("*.json"))}
+    found = {path: read_result(path) for path in result_files(folder)}
     for path, result in found.items():
         if result.experiment != folder.name:
             raise UolError(f"{path}: a result of {result.experiment}, in the folder of {folder.name}")

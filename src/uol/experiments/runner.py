@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,7 +20,6 @@ from uol.experiments.plans import Plan, PlanRow
 from uol.experiments.readings import Consistency, read_again, source
 from uol.experiments.result import Result, read_result
 from uol.experiments.trial import EVALUATIONS, MODEL, RESULT, Origin, finished, trial
-from uol.image_cache import Progress
 from uol.rated_images import RatedImages, Split
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
@@ -65,7 +66,7 @@ class Bench:
     rule: MakeupRule = BY_DEFAULT
     results: Path | None = None  # where finished results are added, if they are
     slim: bool = False
-    reading: Callable[[str, int], Progress] | None = None
+    reading: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     _packed: dict[tuple[str, int, int, str], PackedImages] = field(default_factory=dict)
     _checksums: dict[int, str] = field(default_factory=dict)
 
@@ -78,8 +79,9 @@ class Bench:
         model = recipe.model
         key = (other.name, model.resize, model.crop, other.framing or model.framing)
         if key not in self._packed:
-            progress = None if self.reading is None else self.reading(other.name, len(other.rated))
-            self._packed[key] = pack_other(other, model, progress)
+            reading = self.reading or _unheard
+            with reading(other.name, len(other.rated)) as update:
+                self._packed[key] = pack_other(other, model, lambda done, _: update(done))
         return self._packed[key]
 
     def training(self, recipe: Recipe) -> PackedImages:
@@ -93,6 +95,11 @@ class Bench:
     def missing(self, folder: Path) -> list[Other]:
         """The other data sets that a run was not tested on yet."""
         return [o for o in self.others if not (folder / EVALUATIONS / f"{o.name}.json").is_file()]
+
+
+def _unheard(_what: str, _images: int) -> AbstractContextManager[Callable[[int], None]]:
+    """Progress that nobody looks at."""
+    return contextlib.nullcontext(lambda done: None)
 
 
 def jobs_of(rows: Sequence[PlanRow], rated: RatedImages, folds: Sequence[str], seed: int) -> list[Job]:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict
 
+from uol.experiments.bootstrap import Floats, interval, mean_of
 from uol.experiments.published import five_folds, order_of_methods
 from uol.experiments.result import Result
 
@@ -17,7 +18,8 @@ class Row(TypedDict):
     """One line of an experiment's table.
 
     `split` is "folds", or the one split that the figures are from (`folds` is then 0); `seeds` counts the seeds at
-    hand, and `seed` is the one that the figures are from; `pc_sd` is the standard deviation over folds.
+    hand, and `seed` is the one that the figures are from; `pc_sd` is the standard deviation over folds; `intervals` are
+    those of a bootstrap over test images (95 %), None for results that were kept without replicates.
     """
 
     method: str
@@ -36,7 +38,9 @@ class Row(TypedDict):
     pc_sd: float | None
     trained_on: str
     ensemble: int
+    intervals: dict[str, tuple[float, float] | None]
     transfer: dict[str, float | None]
+    transfer_intervals: dict[str, tuple[float, float] | None]
     transfer_folds: dict[str, int]
     paper: dict[str, float] | None
 
@@ -57,8 +61,23 @@ class Spread(TypedDict):
 
 def table(results: Iterable[Result]) -> list[Row]:
     """One row per method, recipe, data set and number of networks; splits other than folds have rows of their own."""
-    groups = _grouped(results, lambda r: (*_sort_key(r), "" if is_fold(r.split) else r.split))
-    return [_row(group) for group in groups]
+    return [_row(group) for group in row_groups(results)]
+
+
+def row_groups(results: Iterable[Result]) -> list[list[Result]]:
+    """The results of each row of the table, of all seeds."""
+    return _grouped(results, lambda r: (*_sort_key(r), "" if is_fold(r.split) else r.split))
+
+
+def row_replicates(used: Sequence[Result], figure: str) -> Floats | None:
+    """Replicates of a row's mean over folds, (B,); None where a fold has none."""
+    return mean_of([None if r.replicates is None else getattr(r.replicates, figure) for r in used])
+
+
+def transfer_replicates(used: Sequence[Result], tested_on: str) -> Floats | None:
+    """Replicates of a row's mean correlation on another data set, (B,); None where a network has none."""
+    found = [r.transfer[tested_on].replicates for r in used if tested_on in r.transfer]
+    return mean_of([None if one is None else one.pc for one in found])
 
 
 def seed_spread(results: Iterable[Result]) -> list[Spread]:
@@ -105,7 +124,7 @@ def _row(group: list[Result]) -> Row:
     first = used[0]
     tested_on = sorted({name for r in used for name in r.transfer})
     transfer = {name: [r.transfer[name].pc for r in used if name in r.transfer] for name in tested_on}
-    paper = five_folds(first.trained_on, first.method) if is_fold(first.split) else None
+    paper = five_folds(first.trained_on, first.method, first.recipe) if is_fold(first.split) else None
     return Row(
         method=first.method,
         recipe=first.recipe,
@@ -123,10 +142,16 @@ def _row(group: list[Result]) -> Row:
         pc_sd=sample_sd(r.metrics.pc for r in used),
         trained_on=first.trained_on,
         ensemble=first.ensemble,
+        intervals={name: _interval(row_replicates(used, name)) for name in ("pc", "mae", "rmse")},
         transfer={name: mean(values) for name, values in transfer.items()},
+        transfer_intervals={name: _interval(transfer_replicates(used, name)) for name in tested_on},
         transfer_folds={name: len(values) for name, values in transfer.items()},
         paper=None if paper is None else paper._asdict(),
     )
+
+
+def _interval(replicates: Floats | None) -> tuple[float, float] | None:
+    return None if replicates is None else interval(replicates)
 
 
 def _spread(group: list[Result]) -> Spread:

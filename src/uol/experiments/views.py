@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from uol.errors import CallError
-from uol.experiments.published import transfer_pc
+from uol.experiments.comparing import differences, in_plan_order
+from uol.experiments.panels import Panel
+from uol.experiments.plans import PLANS
+from uol.experiments.protocols import wilson
+from uol.experiments.published import PANEL, makeup_accuracy, transfer_pc
 from uol.experiments.result import Result
-from uol.experiments.table import in_order, seed_spread, table
+from uol.experiments.sources import Source
+from uol.experiments.table import FOLDS, Row, in_order, is_fold, of_one_seed, row_groups, seed_spread, table
 
+_PLANNED = {row.key for plan in PLANS.values() for row in plan.rows}
 _COMPARED = ("pc", "mae", "rmse")
 FIVE = 5  # folds, as the published figures have
 _WHO = {"method": "method", "recipe": "recipe", "ensemble": "networks"}
@@ -22,38 +29,50 @@ class View(NamedTuple):
     columns: dict[str, str]
 
 
-def view(kind: str, results: Sequence[Result]) -> View:
-    """One of the tables of an experiment, by the names in `KINDS`."""
+def view(kind: str, source: Source) -> View:
+    """One of the tables of an experiment, by the names in `KINDS`; a plan's rows stand in its order."""
     if kind not in KINDS:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
-    return KINDS[kind](results)
+    if source.panels and not source.results:
+        return _panels(source.panels)
+    return KINDS[kind](source)
 
 
-def _main(results: Sequence[Result]) -> View:
+def rows_of(source: Source) -> list[Row]:
+    """Means over folds, in the order of the plan where there is one."""
+    rows, plan = table(source.results), source.plan
+    return rows if plan is None else sorted(rows, key=lambda row: plan.order(row["method"], row["recipe"]))
+
+
+def _main(source: Source) -> View:
     rows = []
-    for row in map(dict[str, Any], table(results)):
+    for row in map(dict[str, Any], rows_of(source)):
         paper = row["paper"] or {}
         rows.append(
             _who(row)
             | {key: row[key] for key in ("split", "folds", *_COMPARED, "spearman")}
+            | {f"interval_{key}": _ends(row["intervals"][key]) for key in _COMPARED}
             | {f"paper_{key}": paper.get(key) for key in _COMPARED}
             | {f"difference_{key}": _minus(row[key], paper.get(key)) for key in _COMPARED}
         )
     columns = {
-        "folds": "folds", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman",
+        "folds": "folds", "pc": "PC", "interval_pc": "95 % of PC", "mae": "MAE", "interval_mae": "95 % of MAE",
+        "rmse": "RMSE", "interval_rmse": "95 % of RMSE", "spearman": "Spearman",
         "paper_pc": "paper's PC", "paper_mae": "paper's MAE", "paper_rmse": "paper's RMSE",
         "difference_pc": "PC − paper's", "difference_mae": "MAE − paper's", "difference_rmse": "RMSE − paper's",
     }  # fmt: skip
     return View(rows, _WHO | _other_splits(rows) | columns)
 
 
-def _brief(results: Sequence[Result]) -> View:
+def _brief(source: Source) -> View:
     """What a reader wants first: the published row of each method, then ours, with other data sets beside."""
     columns = {"what": "", "pc": "PC", "mae": "MAE", "rmse": "RMSE"}
     rows: list[dict[str, Any]] = []
     told: set[str] = set()
-    for row in table(results):
+    for row in rows_of(source):
         method, trained_on = row["method"], row["trained_on"]
+        if source.plan is None and (method, row["recipe"]) in _PLANNED:
+            continue  # a plan's rows have a table of their own
         elsewhere = {f"transfer_{name}": pc for name, pc in row["transfer"].items()}
         columns |= {f"transfer_{name}": f"PC on {name}" for name in row["transfer"]}
         if row["paper"] is not None and method not in told:
@@ -67,8 +86,8 @@ def _brief(results: Sequence[Result]) -> View:
     return View([dict.fromkeys(columns) | row for row in rows], columns)
 
 
-def _figures(results: Sequence[Result]) -> View:
-    rows = [dict(row) for row in table(results)]
+def _figures(source: Source) -> View:
+    rows = [dict(row) for row in rows_of(source)]
     columns = {
         "folds": "folds", "seed": "seed", "pc": "PC", "pc_sd": "sd over folds", "spearman": "Spearman",
         "order_accuracy": "order", "coverage": "coverage", "dispersion_pc": "dispersion PC",
@@ -76,7 +95,7 @@ def _figures(results: Sequence[Result]) -> View:
     return View(rows, _WHO | _other_splits(rows) | columns)
 
 
-def _folds(results: Sequence[Result]) -> View:
+def _folds(source: Source) -> View:
     rows = [
         {
             **_who(dict(result)),
@@ -88,7 +107,7 @@ def _folds(results: Sequence[Result]) -> View:
             "seconds": None if result.provenance.seconds is None else round(result.provenance.seconds),
             "commit": (result.provenance.commit or "")[:12],
         }
-        for result in in_order(results)
+        for result in in_order(source.results)
     ]
     columns = {
         "split": "split", "seed": "seed", "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE",
@@ -98,9 +117,9 @@ def _folds(results: Sequence[Result]) -> View:
     return View(rows, _WHO | columns)
 
 
-def _seeds(results: Sequence[Result]) -> View:
+def _seeds(source: Source) -> View:
     rows = []
-    for spread in seed_spread(results):
+    for spread in seed_spread(source.results):
         for figure, values in (("PC", spread["pc"]), ("MAE", spread["mae"]), ("RMSE", spread["rmse"])):
             rows.append(
                 {**_who(spread), "split": spread["split"], "seeds": spread["seeds"], "figure": figure, **values}
@@ -110,22 +129,98 @@ def _seeds(results: Sequence[Result]) -> View:
     return View(rows, _WHO | columns)
 
 
-def _transfer(results: Sequence[Result]) -> View:
+def _transfer(source: Source) -> View:
     rows = []
-    for row in table(results):
+    for row in rows_of(source):
         for tested_on, pc in row["transfer"].items():
-            paper = transfer_pc(row["trained_on"], tested_on, row["method"])
+            paper = transfer_pc(row["trained_on"], tested_on, row["method"], row["recipe"])
             rows.append(
                 _who(row)
                 | {"split": row["split"], "tested_on": tested_on, "models": row["transfer_folds"][tested_on], "pc": pc}
+                | {"interval_pc": _ends(row["transfer_intervals"][tested_on])}
                 | {"paper_pc": paper, "difference_pc": _minus(pc, paper)}
             )
-    columns = {"tested_on": "tested on", "models": "models", "pc": "mean PC", "paper_pc": "paper's PC",
-               "difference_pc": "PC − paper's"}  # fmt: skip
+    columns = {"tested_on": "tested on", "models": "models", "pc": "mean PC", "interval_pc": "95 %",
+               "paper_pc": "paper's PC", "difference_pc": "PC − paper's"}  # fmt: skip
     return View(rows, _WHO | _other_splits(rows) | columns)
 
 
-KINDS = {"main": _main, "brief": _brief, "figures": _figures, "folds": _folds, "seeds": _seeds, "transfer": _transfer}
+def _pairs(source: Source) -> View:
+    """Each row against the plan's reference, or against the row before, on the same images."""
+    rows = [
+        {key: value for key, value in row.items() if key not in ("low", "high")}
+        | {"interval": _ends(None if row["low"] is None else (row["low"], row["high"]), signed=True)}
+        for row in differences(source.results, source.plan)
+    ]
+    columns = {"method": "method", "recipe": "recipe", "against": "against", "tested_on": "tested on",
+               "figure": "figure", "difference": "difference", "interval": "95 %", "p": "p"}  # fmt: skip
+    return View(rows, columns)
+
+
+def _makeup(source: Source) -> View:
+    """The share of pairs of MIFS in the right order: means over networks, and Wilson intervals for that many pairs."""
+    rows = []
+    for group in in_plan_order([of_one_seed(group) for group in row_groups(source.results)], source.plan):
+        told = [result.makeup for result in group if result.makeup is not None]
+        if not told:
+            continue
+        first, accuracy, pairs = group[0], fmean(one.accuracy for one in told), min(one.pairs for one in told)
+        paper = makeup_accuracy(first.method, first.recipe)
+        rows.append(
+            _who(dict(first))
+            | {"models": len(told), "pairs": pairs, "answer": ", ".join(sorted({one.answer for one in told}))}
+            | {"accuracy": accuracy, "interval": _ends(wilson(accuracy, pairs))}
+            | {"paper_accuracy": paper, "difference_accuracy": _minus(accuracy, paper)}
+        )
+    columns = {"models": "models", "pairs": "pairs", "answer": "right is", "accuracy": "accuracy", "interval": "95 %",
+               "paper_accuracy": "paper's", "difference_accuracy": "ours − paper's"}  # fmt: skip
+    return View(rows, _WHO | columns)
+
+
+def _range(source: Source) -> View:
+    """How far scores reach on the test images of all folds, beside the panel's own means."""
+    rows = []
+    for group in in_plan_order([of_one_seed(group) for group in row_groups(source.results)], source.plan):
+        told = [result.spread for result in group if result.spread is not None]
+        if told:
+            least, most = min(s.predicted_ends[0] for s in told), max(s.predicted_ends[1] for s in told)
+            panel = min(s.panel_ends[0] for s in told), max(s.panel_ends[1] for s in told)
+            covered = fmean(_covered(one.predicted_ends, one.panel_ends) for one in told)
+            rows.append(
+                _who(dict(group[0]))
+                | {"split": FOLDS if is_fold(group[0].split) else group[0].split, "folds": len(told)}
+                | {"least": least, "most": most, "panel_least": panel[0], "panel_most": panel[1], "covered": covered}
+            )
+    columns = {"folds": "folds", "least": "least", "most": "most", "panel_least": "panel's least",
+               "panel_most": "panel's most", "covered": "share of the panel's range"}  # fmt: skip
+    return View(rows, _WHO | _other_splits(rows) | columns)
+
+
+def _panels(panels: Sequence[Panel]) -> View:
+    """How far the methods of each panel agree with its trimmed mean."""
+    rows = [
+        {"panel": panel.name, "method": method, "folds": panel.folds, "images": panel.images, "pc": member.pc}
+        | {"pc_others": member.pc_others, "paper_pc": PANEL.get(method)}
+        | {"kind": "demonstration" if panel.demonstration else "as published"}
+        for panel in panels
+        for method, member in panel.members.items()
+    ]
+    columns = {"panel": "panel", "method": "method", "folds": "folds", "images": "images", "pc": "PC",
+               "pc_others": "PC with the others", "paper_pc": "paper's PC", "kind": "data"}  # fmt: skip
+    return View(rows, columns)
+
+
+KINDS: dict[str, Callable[[Source], View]] = {
+    "main": _main,
+    "brief": _brief,
+    "figures": _figures,
+    "folds": _folds,
+    "seeds": _seeds,
+    "transfer": _transfer,
+    "pairs": _pairs,
+    "makeup": _makeup,
+    "range": _range,
+}
 
 
 def _changes(result: Result) -> str | None:
@@ -141,6 +236,17 @@ def _who(row: Mapping[str, Any]) -> dict[str, Any]:
 def _other_splits(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
     """The column that tells rows of folds from others, where there are others."""
     return {"split": "split"} if any(row["split"] != "folds" for row in rows) else {}
+
+
+def _covered(ends: Sequence[float], of: Sequence[float]) -> float:
+    """The share of one range that another covers."""
+    return max(0.0, min(ends[1], of[1]) - max(ends[0], of[0])) / (of[1] - of[0]) if of[1] > of[0] else 1.0
+
+
+def _ends(ends: tuple[float, float] | None, signed: bool = False) -> str | None:
+    if ends is None:
+        return None
+    return "{:+.4f} to {:+.4f}".format(*ends) if signed else "{:.4f}–{:.4f}".format(*ends)
 
 
 def _minus(ours: float | None, theirs: float | None) -> float | None:

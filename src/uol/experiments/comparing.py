@@ -1,0 +1,93 @@
+"""Rows against rows: paired differences on the same test images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from uol.experiments.bootstrap import Difference, Floats, paired
+from uol.experiments.plans import Plan
+from uol.experiments.result import Result
+from uol.experiments.table import mean, of_one_seed, row_groups, row_replicates, transfer_replicates
+
+_FIGURES = {"pc": "PC", "mae": "MAE", "rmse": "RMSE"}
+
+
+class _Figure(NamedTuple):
+    """A figure of a row: what it is of, its value, its replicates, and the images it is from."""
+
+    value: float | None
+    replicates: Floats | None
+    images: tuple[Any, ...]
+
+
+def differences(results: Sequence[Result], plan: Plan | None = None) -> list[dict[str, Any]]:
+    """Each row minus the plan's reference, or minus the row before: PC, MAE, RMSE, and PC on other data sets.
+
+    Only figures on the same images are told apart: the same folds, or the same whole data set by as many networks.
+    """
+    rows = in_plan_order([of_one_seed(group) for group in row_groups(results)], plan)
+    reference = next((r for r in rows if plan is not None and (r[0].method, r[0].recipe) == plan.reference), None)
+    found: list[dict[str, Any]] = []
+    for place, row in enumerate(rows):
+        if plan is not None and plan.reference is not None:
+            other = None if row is reference else reference
+        else:
+            other = rows[place - 1] if place else None
+        if other is not None:
+            found += _against(row, other)
+    return found
+
+
+def in_plan_order(rows: Sequence[Sequence[Result]], plan: Plan | None) -> list[Sequence[Result]]:
+    """Rows, each a list of results, as the plan lists them."""
+    return list(rows) if plan is None else sorted(rows, key=lambda row: plan.order(row[0].method, row[0].recipe))
+
+
+def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, Any]]:
+    first, second = row[0], other[0]
+    ours, theirs = _figures(row), _figures(other)
+    found = []
+    for (tested_on, figure), one in ours.items():
+        two = theirs.get((tested_on, figure))
+        if two is None or one.images != two.images:
+            continue
+        gap = _difference(one, two)
+        found.append(
+            {
+                "method": first.method,
+                "recipe": first.recipe,
+                "trained_on": first.trained_on,
+                "against": f"{second.method} ({second.recipe})",
+                "tested_on": tested_on,
+                "figure": figure,
+                "difference": None if gap is None else gap.difference,
+                "low": None if gap is None else gap.low,
+                "high": None if gap is None else gap.high,
+                "p": None if gap is None else gap.p,
+            }
+        )
+    return found
+
+
+def _difference(one: _Figure, two: _Figure) -> Difference | None:
+    if one.value is None or two.value is None or one.replicates is None or two.replicates is None:
+        return None
+    return paired(one.value, two.value, one.replicates, two.replicates)
+
+
+def _figures(row: Sequence[Result]) -> dict[tuple[str, str], _Figure]:
+    """A row's figures by data set and name."""
+    first = row[0]
+    folds = (first.provenance.data.fingerprint, *(r.split for r in row))
+    found = {
+        (first.trained_on, heading): _Figure(
+            mean(getattr(r.metrics, name) for r in row), row_replicates(row, name), folds
+        )
+        for name, heading in _FIGURES.items()
+    }
+    for tested_on in sorted({name for r in row for name in r.transfer}):
+        there = [r.transfer[tested_on] for r in row if tested_on in r.transfer]
+        images = (*(one.images for one in there),)
+        found[tested_on, "PC"] = _Figure(mean(one.pc for one in there), transfer_replicates(row, tested_on), images)
+    return found
