@@ -118,7 +118,7 @@ PLANS: dict[str, Plan] = {
         Plan("scores", "Two ways of reading scores off the same networks", (_ORDER, _CONSISTENCY), None),
         Plan(
             "matched",
-            "All of them",
+            "All methods and variants, under one recipe",
             (*_MODULES[:4], _CONSISTENCY, *_METHODS[:6], *_LOSSES),
             _UOL.key,
         ),
