@@ -25,6 +25,7 @@ from uol.rated_images import Split
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
+from uol.training.run import run
 
 ORIGIN = Origin("quick", {"epochs": 3})
 
@@ -58,6 +59,17 @@ def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn
     log = (tmp_path / "run" / "log.txt").read_text().splitlines()
     assert len(log) == 2
     assert "finished: PC" in log[1]
+
+
+def test_a_network_that_is_trained_with_attributes_is_tested_with_them(drawn, tmp_path):
+    groups = pd.DataFrame({"gender": ["female", "male"] * 40, "ethnicity": ["asian", "caucasian", "black", ""] * 20})
+    rated, recipe = replace(drawn, groups=groups), quick_recipe(method="aanet")
+    tried(rated, tmp_path / "run", recipe)
+    table = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    packed, split = PackedImages.pack(rated, recipe.model), drawn.splits["default"]
+    method, test = run(packed.subset(split.train), recipe, tmp_path / "run"), packed.subset(split.test)
+    assert np.allclose(table["value"], method.predict(test.centre, test.attributes).value, rtol=1e-5)
+    assert not np.allclose(table["value"], method.predict(test.centre).value, rtol=1e-5)
 
 
 def test_shuffled_test_labels_change_nothing_that_was_trained(drawn, tmp_path):

@@ -75,6 +75,6 @@ class AaNet(ScoreMethod):
             return output
         tuning = self._tuning[number][:, :, None, None]
         if layer.bias is None:
-            return output + output * tuning
+            return torch.addcmul(output, output, tuning)  # not output · (1 + f): in bfloat16 a small f would be lost
         factor, shift = tuning.chunk(2, 1)
-        return output + output * factor + shift
+        return torch.addcmul(output + shift, output, factor)
