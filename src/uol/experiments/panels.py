@@ -22,6 +22,7 @@ from uol.experiments.result import Correlation, Name, Result, check_repeatable, 
 from uol.files import write_json
 
 PREFIX = "panel-"
+PANEL_DATA = ("color-feret", GREY_FERET)
 METHODS = tuple(row.method for row in PLANS["methods"].rows)
 
 

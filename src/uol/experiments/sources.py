@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uol.errors import CallError
-from uol.experiments.panels import Panel, read_panels
+from uol.experiments.panels import PANEL_DATA, Panel, read_panels
 from uol.experiments.plans import PLANS, Plan
 from uol.experiments.published import FIVE_FOLDS
 from uol.experiments.result import Result, read_results
@@ -37,6 +37,6 @@ def find_source(results: Path, name: str) -> Source:
     if name in PLANS:
         plan = PLANS[name]
         return Source(plan.of(read_results(results / plan.trained_on)), plan)
-    if name not in table_names(results) and not (results / name).is_dir():
+    if name not in (*table_names(results), *PANEL_DATA) and not (results / name).is_dir():
         raise CallError(f"no table called {name!r}: there are {', '.join([*table_names(results), *PLANS])}")
     return Source(read_results(results / name), None, read_panels(results / name))
