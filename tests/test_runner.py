@@ -128,6 +128,26 @@ def test_what_fails_is_told_and_the_rest_runs(folded, tmp_path, monkeypatch):
     assert "not trained yet" in alone[0].problem
 
 
+def test_a_stopped_plan_goes_on_where_it_was(folded, tmp_path):
+    """Stopped after an epoch of the second network: the first is there, the second trains what is left of it."""
+    epochs = []
+
+    def stop(epoch):
+        epochs.append(epoch.epoch)
+        if len(epochs) == 3:
+            raise KeyboardInterrupt
+
+    jobs = jobs_of(ROWS[:1], folded, [], 0)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, Bench(folded, tmp_path / "a", {}), lambda *_: None, stop)
+    outcomes = run_jobs(jobs, Bench(folded, tmp_path / "a", {}), lambda *_: None, lambda e: epochs.append(e.epoch))
+    assert [o.state for o in outcomes] == ["there", "done"]
+    assert epochs in ([1, 2, 1, 2], [1, 2, 1, 1, 2])  # lost is at most the epoch whose checkpoint was being written
+    run_jobs(jobs, Bench(folded, tmp_path / "b", {}), lambda *_: None)
+    one, two = (pd.read_csv(tmp_path / run / "regression-matched/fold-2/predictions.csv") for run in "ab")
+    assert np.array_equal(one["value"], two["value"])
+
+
 def test_slim_runs_keep_what_results_need(folded, unrated, tmp_path):
     outcomes, _ = run_all(Bench(folded, tmp_path, {}, slim=True), folds=["fold-1"])
     assert [o.state for o in outcomes] == ["done"] * 3
