@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from measured import measured
+from uol import provenance
 from uol.errors import CallError, UolError
 from uol.experiments.panels import make_panel, read_panels, write_panel
 from uol.experiments.protocols import panel_agreement
@@ -20,8 +21,9 @@ METHODS = ["crnet", "ldl", "regression", "uol"]
 
 
 @pytest.fixture
-def runs(tmp_path):
+def runs(tmp_path, monkeypatch):
     """Two folds of four methods that scored thirty images."""
+    monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     truth = np.random.default_rng(0).normal(3, 1, 30)
     for number, method in enumerate(METHODS):
         for fold in (1, 2):
@@ -72,4 +74,10 @@ def test_panels_need_all_methods_on_the_same_images(runs):
         measured(method="crnet", recipe="matched", provenance={"modified": True}),
     )
     with pytest.raises(UolError, match="uncommitted changes"):
+        make_panel(runs, "feret-gray", methods=METHODS)
+
+
+def test_a_panel_that_nobody_could_repeat_is_refused(runs, monkeypatch):
+    monkeypatch.setattr(provenance, "commit", lambda: provenance.Commit("ab" * 20, True))
+    with pytest.raises(UolError, match="nobody could repeat this panel"):
         make_panel(runs, "feret-gray", methods=METHODS)

@@ -78,6 +78,10 @@ def run(
     jobs = jobs_of(rows, rated, fold or [], seed)
     place = out or Path("runs") / name
     say(f"{plan.title}: {len(jobs)} networks on {rated.name}, in {place}")
+    say(f"protocol: {plan.protocol}")
+    left_out = [other for other in plan.tested_on if other not in {given.name for given in others}]
+    if left_out:
+        say(f"not tested on {', '.join(left_out)}: --also NAME=FOLDER does")
     done: list[Outcome] = []
 
     def tell(number: int, what: Outcome | Job) -> None:

@@ -60,7 +60,7 @@ class Panel(_Part):
     members: dict[str, Member]
     networks: list[Network]
     command: str
-    commit: str | None
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
     uol: str
     made: str
 
@@ -92,6 +92,8 @@ def make_panel(
     agreed = {split: panel_agreement(_aligned(found, f"{runs}, {split}")) for split, found in sorted(whole.items())}
     images = len(next(iter(next(iter(whole.values())).values())))
     code = provenance.commit()
+    if code.id is None or code.modified:
+        raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this panel")
     return Panel(
         name=name,
         data=data,

@@ -224,8 +224,9 @@ KINDS: dict[str, Callable[[Source], View]] = {
 
 
 def _changes(result: Result) -> str | None:
-    """Settings changed on the command line; seeds have a column, and weights must be named."""
-    changes = {key: value for key, value in result.provenance.changes.items() if key not in ("seed", "init")}
+    """Settings changed on the command line; seeds have a column, and weights and networks read off must be named."""
+    hidden = ("seed", "init", "network")
+    changes = {key: value for key, value in result.provenance.changes.items() if key not in hidden}
     return ", ".join(f"{key}={value}" for key, value in changes.items()) or None
 
 
