@@ -44,6 +44,14 @@ def spread(least: float = 1.5, most: float = 4.5) -> dict[str, list[float] | lis
     }
 
 
+def groups(pc: float = 0.9) -> dict[str, dict[str, Any]]:
+    """Figures of two groups."""
+    return {
+        "female": {"images": 600, "pc": pc, "mae": 0.25, "rmse": 0.5, "bias": 0.05},
+        "male": {"images": 500, "pc": pc - 0.1, "mae": 0.3, "rmse": 0.6, "bias": -0.05},
+    }
+
+
 def makeup(right: int = 80, pairs: int = 107) -> dict[str, Any]:
     """Pairs with and without make-up."""
     return {
@@ -54,8 +62,8 @@ def makeup(right: int = 80, pairs: int = 107) -> dict[str, Any]:
 
 def whole_row(method: str = "uol", pc: float = 0.9, **changes: Any) -> list[Result]:
     """Five folds of one method with everything a result may have."""
-    other = elsewhere(pc - 0.3, replicates=replicates(pc - 0.3) | {"mae": None, "rmse": None})
-    parts = {"transfer": {"mebeauty": other}, "makeup": makeup(), "spread": spread()}
+    other = elsewhere(pc - 0.3, replicates=replicates(pc - 0.3) | {"mae": None, "rmse": None}, groups=groups(pc - 0.3))
+    parts = {"transfer": {"mebeauty": other}, "makeup": makeup(), "spread": spread(), "groups": groups(pc)}
     return [
         measured(f"fold-{k}", 0, pc, method=method, replicates=replicates(pc, k), **(parts | changes))
         for k in range(1, 6)

@@ -45,6 +45,7 @@ class Kind(StrEnum):
     PAIRS = "pairs"
     MAKEUP = "makeup"
     RANGE = "range"
+    GROUPS = "groups"
 
 
 class Drawn(StrEnum):
@@ -52,6 +53,7 @@ class Drawn(StrEnum):
 
     RESULTS = "results"
     RANGE = "range"
+    GROUPS = "groups"
 
 
 @app.command("list")
@@ -199,6 +201,9 @@ def add(
     run: Annotated[Path, typer.Argument(help="A run folder, the folder of a run's folds, or what a plan wrote.")],
     results: ResultsOption = Path("results"),
     replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of a different result.")] = False,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="Name the row so: for settings that the recipe has no longer.")
+    ] = None,
 ) -> None:
     """Take a run's results, with its evaluations on other data sets, into the folder that tables are made from.
 
@@ -208,7 +213,7 @@ def add(
     from uol.experiments.adding import finished_in
 
     _check(results)
-    for path, what in add_run(run, results, replace):
+    for path, what in add_run(run, results, replace, recipe):
         say(f"{what}: {path}")
     for fold in finished_in(run)[1]:
         say(f"{fold}: no result yet")

@@ -65,12 +65,17 @@ def read_run(run: Path) -> Result:
     return completed(result.model_copy(update=changes), run)
 
 
-def add(folder: Path, results: Path, replace: bool = False) -> list[Added]:
-    """Check the results of a run, or of its folds, with those at hand, then write all of them or none."""
+def add(folder: Path, results: Path, replace: bool = False, recipe: str | None = None) -> list[Added]:
+    """Check the results of a run, or of its folds, with those at hand, then write all of them or none.
+
+    `recipe` names their row, where the settings are not those of the recipe as it is now.
+    """
     plan: dict[Path, Result] = {}
     added: list[Added] = []
     for run in finished_in(folder)[0]:
         result = read_run(run)
+        if recipe is not None:
+            result = _checked(Result, run / "result.json", result.model_dump() | {"recipe": recipe})
         check_repeatable(run / "result.json", result)
         path = results / result.experiment / result.file_name
         if path in plan:
@@ -91,7 +96,9 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
         raise UolError(f"{path}: the name is taken by another method and recipe; rename the recipe")
     if replace:
         return new
-    kept = {name: getattr(new, name) or getattr(old, name) for name in ("makeup", "spread", "replicates")}
+    # What follows from the predictions stays as it was: another machine's may differ in the last digit.
+    derived = {name: getattr(old, name) or getattr(new, name) for name in ("spread", "replicates", "groups")}
+    kept = derived | {"makeup": new.makeup or old.makeup}
     both = new.model_copy(update={"transfer": old.transfer | new.transfer, **kept})
     changed = any(bare(both.transfer[name]) != bare(figures) for name, figures in old.transfer.items())
     changed = changed or any(getattr(old, name) not in (None, kept[name]) for name in kept)
@@ -101,8 +108,8 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
 
 
 def bare(figures: Transfer) -> Transfer:
-    """Figures on another data set without their replicates, which older results have not."""
-    return figures.model_copy(update={"replicates": None})
+    """Figures on another data set without their replicates and groups, which older results have not."""
+    return figures.model_copy(update={"replicates": None, "groups": None})
 
 
 def _check_with_others(plan: Mapping[Path, Result]) -> None:

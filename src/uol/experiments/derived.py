@@ -1,4 +1,4 @@
-"""What follows from a run's predictions beside its figures: bootstrap replicates, and how far the scores reach."""
+"""What follows from a run's predictions beside its figures: bootstrap replicates, ranges of scores, groups."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pandas as pd
 
 from uol.errors import UolError
 from uol.experiments.bootstrap import draws, replicated
+from uol.experiments.groups import groups_of
 from uol.experiments.result import Replicates, Result, Spread, Transfer
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
@@ -39,27 +40,32 @@ def spread_of(table: pd.DataFrame, scale: Sequence[float]) -> Spread:
 
 
 def completed(result: Result, run: Path) -> Result:
-    """A result with replicates and spread from its run's predictions, where it has none yet and they are at hand."""
+    """A result with what its run's predictions say beside figures, where it has that not yet and they are at hand."""
     changes: dict[str, object] = {}
-    data = result.provenance.data
-    if (result.replicates is None or result.spread is None) and (run / "predictions.csv").is_file():
-        table = _read(run / "predictions.csv")
-        found = replicates_of(table, data.fingerprint, result.split)
-        _check(run / "predictions.csv", table, result.metrics.mae)
-        changes = {"replicates": result.replicates or found, "spread": result.spread or spread_of(table, data.scale)}
+    data, path = result.provenance.data, run / "predictions.csv"
+    if None in (result.replicates, result.spread, result.groups) and path.is_file():
+        table = _read(path)
+        _check(path, table, result.metrics.mae)
+        changes = {
+            "replicates": result.replicates or replicates_of(table, data.fingerprint, result.split),
+            "spread": result.spread or spread_of(table, data.scale),
+            "groups": groups_of(table) if result.groups is None else result.groups,
+        }
     transfer = {
-        name: _with_replicates(figures, name, run / "evaluations" / f"{name}.csv")
+        name: _completed_elsewhere(figures, name, run / "evaluations" / f"{name}.csv")
         for name, figures in result.transfer.items()
     }
     return result.model_copy(update={**changes, "transfer": transfer})
 
 
-def _with_replicates(figures: Transfer, name: str, path: Path) -> Transfer:
-    if figures.replicates is not None or not path.is_file():
+def _completed_elsewhere(figures: Transfer, name: str, path: Path) -> Transfer:
+    if None not in (figures.replicates, figures.groups) or not path.is_file():
         return figures
     table = _read(path)
     _check(path, table, figures.mae)
-    return figures.model_copy(update={"replicates": replicates_elsewhere(table, name)})
+    found = groups_of(table) if figures.groups is None else figures.groups
+    replicates = figures.replicates or replicates_elsewhere(table, name)
+    return figures.model_copy(update={"replicates": replicates, "groups": found})
 
 
 def _check(path: Path, table: pd.DataFrame, mae: float | None) -> None:
@@ -71,9 +77,9 @@ def _check(path: Path, table: pd.DataFrame, mae: float | None) -> None:
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        table = pd.read_csv(path, usecols=["score", "value"], dtype=np.float64)
-    except (OSError, ValueError) as error:
+        table = pd.read_csv(path).astype({"score": np.float64, "value": np.float64})
+    except (OSError, ValueError, KeyError) as error:
         raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
-    if table.empty or not np.isfinite(table.to_numpy()).all():
+    if table.empty or not np.isfinite(table[["score", "value"]].to_numpy()).all():
         raise UolError(f"{path}: a score or a prediction is missing")
     return table

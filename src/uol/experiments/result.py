@@ -14,7 +14,7 @@ from uol.checked import first_problem
 from uol.errors import UolError
 from uol.files import plain, write_text
 
-_LATER = {"makeup", "spread", "replicates"}  # what a result may lack
+_LATER = {"makeup", "spread", "replicates", "groups"}  # what a result may lack
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
 _OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
@@ -51,12 +51,23 @@ class Replicates(_Part):
     rmse: list[float] | None = None
 
 
+class Group(_Part):
+    """Figures within one group of images; `bias` is the mean of prediction − score."""
+
+    images: int = Field(ge=1)
+    pc: Correlation | None
+    mae: Size
+    rmse: Size
+    bias: float
+
+
 class Transfer(Metrics):
     """Figures on another data set: on which of its splits (None: the whole set), and how its images were framed."""
 
     split: str | None
     framing: str
     replicates: Replicates | None = None
+    groups: dict[str, Group] | None = None
 
 
 class Makeup(_Part):
@@ -147,6 +158,7 @@ class Result(_Part):
     makeup: Makeup | None = None
     spread: Spread | None = None
     replicates: Replicates | None = None
+    groups: dict[str, Group] | None = None
     provenance: Provenance
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from uol.errors import CallError
 from uol.experiments.comparing import differences, in_plan_order
+from uol.experiments.groups import group_means
 from uol.experiments.panels import Panel
 from uol.experiments.plans import PLANS
 from uol.experiments.protocols import wilson
@@ -210,6 +211,26 @@ def _panels(panels: Sequence[Panel]) -> View:
     return View(rows, columns)
 
 
+def _groups(source: Source) -> View:
+    """Every group of every row: on the test folds, then on other data sets."""
+    rows: list[dict[str, Any]] = []
+    for group in row_groups(source.results):
+        used = of_one_seed(group)
+        tested = [(used[0].trained_on, [r.groups or {} for r in used], False)]
+        tested += [
+            (name, [r.transfer[name].groups or {} for r in used if name in r.transfer], True)
+            for name in sorted({name for r in used for name in r.transfer})
+        ]
+        for tested_on, parts, same in tested:
+            rows += [
+                {**_who(dict(used[0])), "tested_on": tested_on, **mean._asdict(), "interval_pc": _ends(mean.interval)}
+                for mean in group_means(parts, same)
+            ]
+    columns = {"tested_on": "tested on", "group": "group", "images": "images", "pc": "PC",
+               "interval_pc": "95 % of PC", "mae": "MAE", "difference_bias": "bias"}  # fmt: skip
+    return View([{**row, "difference_bias": row["bias"]} for row in rows], _WHO | columns)
+
+
 KINDS: dict[str, Callable[[Source], View]] = {
     "main": _main,
     "brief": _brief,
@@ -220,6 +241,7 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "pairs": _pairs,
     "makeup": _makeup,
     "range": _range,
+    "groups": _groups,
 }
 
 
