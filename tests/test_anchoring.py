@@ -21,17 +21,17 @@ def test_points_are_what_anchoring_by_hand_gives(trained, drawn_b, embedded):
     split = drawn_b.splits["default"]
     seen = []
     points = anchoring_curve(trained.scorer, drawn_b, embedded, split, (20,), 3, progress=seen.append)
-    assert [(point["anchors"], point["draws"]) for point in points] == [(0, 1), (20, 3), (len(split.train), 1)]
+    assert [(point.anchors, point.draws) for point in points] == [(0, 1), (20, 3), (len(split.train), 1)]
     assert seen == [1, 2, 3, 4]
     everything = trained.scorer.anchor(drawn_b.subset(split.train))
     test = drawn_b.subset(split.test)
     values = np.array([score.value for score in everything.score(test.images)])
     unit = trained.scorer.panel.scale.unit / drawn_b.scale.unit
-    assert points[-1]["mean"]["rmse"] == pytest.approx(rmse(test.scores, values) * unit, rel=1e-4)
+    assert points[-1].mean.rmse == pytest.approx(rmse(test.scores, values) * unit, rel=1e-4)
     plain = np.array([score.value for score in trained.scorer.score(test.images)])
     moved = test.rescaled(trained.scorer.panel.scale)
-    assert points[0]["mean"]["mae"] == pytest.approx(mae(moved.scores, plain), rel=1e-4)
-    assert points[1]["sd"]["rmse"] > 0
+    assert points[0].mean.mae == pytest.approx(mae(moved.scores, plain), rel=1e-4)
+    assert points[1].sd.rmse > 0
 
 
 def test_draws_follow_from_the_seed(trained, drawn_b, embedded):
@@ -39,8 +39,8 @@ def test_draws_follow_from_the_seed(trained, drawn_b, embedded):
     once, again, other = (
         anchoring_curve(trained.scorer, drawn_b, embedded, split, (20,), 2, seed=seed) for seed in (0, 0, 1)
     )
-    assert [point["mean"]["rmse"] for point in once] == [point["mean"]["rmse"] for point in again]
-    assert once[1]["mean"]["rmse"] != other[1]["mean"]["rmse"]
+    assert [point.mean.rmse for point in once] == [point.mean.rmse for point in again]
+    assert once[1].mean.rmse != other[1].mean.rmse
 
 
 def test_what_cannot_be_drawn_is_refused(trained, drawn_b, embedded):

@@ -1,4 +1,4 @@
-"""uol experiment: list, run, table, panel, figure, add, docs."""
+"""uol experiment: list, run, table, panel, anchoring, figure, add, release, docs."""
 
 from __future__ import annotations
 
@@ -197,6 +197,32 @@ def panel(
 
 
 @app.command()
+def anchoring(
+    model: Annotated[str, typer.Argument(help="A model that ships, or its folder.")],
+    data: Annotated[str, typer.Option("--data", help="The panel's data set.")] = "mebeauty",
+    root: Annotated[Path | None, typer.Option("--root", help="Its folder, as its owner distributes it.")] = None,
+    split: Annotated[str | None, typer.Option("--split", help="Anchors are from its training part.")] = None,
+    draws: Annotated[int, typer.Option("--draws", min=2, help="Draws of anchors for each number of them.")] = 10,
+    name: Annotated[str | None, typer.Option("--name", help="The curve's name; the model's if none.")] = None,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Measure what anchoring a model with a panel's rated images is worth, by their number.
+
+    Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root data/mebeauty --split 2022
+    """
+    from uol.cli.data import load
+    from uol.experiments.anchoring import measure_anchoring, write_anchoring
+
+    _check(results)
+    rated = load(data, root, None)
+    chosen = split or (next(iter(rated.splits)) if len(rated.splits) == 1 else None)
+    if chosen is None or chosen not in rated.splits:
+        raise CallError(f"{data}: name one of its splits with --split: {', '.join(rated.splits) or 'it has none'}")
+    found = measure_anchoring(model, rated, chosen, name or Path(model).name, draws)
+    say(f"curve: {write_anchoring(results, found)}")
+
+
+@app.command()
 def add(
     run: Annotated[Path, typer.Argument(help="A run folder, the folder of a run's folds, or what a plan wrote.")],
     results: ResultsOption = Path("results"),
@@ -217,6 +243,24 @@ def add(
         say(f"{what}: {path}")
     for fold in finished_in(run)[1]:
         say(f"{fold}: no result yet")
+
+
+@app.command()
+def release(
+    run: Annotated[Path, typer.Argument(help="A run on every image of a data set: uol train --split whole.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model folder, named as the model shall be called.")],
+    recipe: Annotated[str, typer.Option("--recipe", help="Whose figures on the folds stand in the card.")],
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Make a model ready to be given away: weights in 16 bits, graphs for onnxruntime, and a card with its figures.
+
+    Example: uol experiment release runs/strong/whole --recipe strong --out uol-vgg16-scut5500
+    """
+    from uol.experiments.release import release as make
+
+    _check(results)
+    size, difference = make(run, out, recipe, results)
+    say(f"model: {out}, {size / 1e6:.1f} MB; graphs differ from PyTorch by at most {difference:.1g}")
 
 
 @app.command()

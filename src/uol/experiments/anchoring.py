@@ -1,34 +1,78 @@
-"""What anchoring is worth: errors on another panel's test images by the number of its rated images given as anchors."""
+"""What anchoring is worth: errors on another panel's test images, by how many of its rated images are anchors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from pathlib import Path
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from uol.errors import CallError
+import uol
+from uol import provenance
+from uol.checked import first_problem
+from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate
+from uol.experiments.result import ANCHORING as PREFIX
+from uol.experiments.result import Hardware, Name
+from uol.files import write_json
 from uol.gaussians import Gaussians
 from uol.methods.base import Predictions
+from uol.model_folder import load_scorer
 from uol.rated_images import RatedImages, Split
+from uol.released import find_model, fingerprint
 from uol.scorer import FEWEST_ANCHORS, Scorer
+from uol.training.batches import PackedImages
 
 SIZES = (10, 30, 100, 300)
-FIGURES = ("pc", "mae", "rmse", "coverage", "interval_width", "dispersion_pc")
 
 
-class Point(TypedDict):
-    """Means over draws of anchors, and standard deviations, of figures in units of the model's own scale.
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Figures(_Part):
+    """Figures on the test images, in units of the model's own scale; None where undefined."""
+
+    pc: float | None
+    mae: float | None
+    rmse: float | None
+    coverage: float | None
+    interval_width: float | None
+    dispersion_pc: float | None
+
+
+class Point(_Part):
+    """Means over draws of anchors, and standard deviations.
 
     `anchors` is 0 for the model as it is, with scores mapped linearly between the two scales.
     """
 
-    anchors: int
-    draws: int
-    mean: dict[str, float]
-    sd: dict[str, float]
+    anchors: int = Field(ge=0)
+    draws: int = Field(ge=1)
+    mean: Figures
+    sd: Figures
+
+
+class Anchoring(_Part):
+    """A model's curve on one panel, with what it takes to repeat it."""
+
+    name: Name
+    model: str = Field(description="a digest of the model folder")
+    trained_on: str
+    data: Name
+    fingerprint: str
+    split: str
+    test: int = Field(ge=1)
+    seed: int
+    points: list[Point]
+    command: str
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    told: bool
+    uol: str
+    hardware: Hardware
+    made: str
 
 
 def anchoring_curve(
@@ -69,13 +113,69 @@ def anchoring_curve(
 
 def _point(anchors: int, found: Sequence[Evaluation], unit: float) -> Point:
     in_units = {"mae", "rmse", "interval_width"}
-    values = {
-        key: [float(one[key]) * (unit if key in in_units else 1.0) for one in found]  # type: ignore[literal-required]
-        for key in FIGURES
-    }
-    return Point(
-        anchors=anchors,
-        draws=len(found),
-        mean={key: float(np.mean(column)) for key, column in values.items()},
-        sd={key: float(np.std(column, ddof=1)) if len(column) > 1 else 0.0 for key, column in values.items()},
+    means: dict[str, float | None] = {}
+    deviations: dict[str, float | None] = {}
+    for key in Figures.model_fields:
+        column = [float(one[key]) * (unit if key in in_units else 1.0) for one in found]  # type: ignore[literal-required]
+        known = bool(np.isfinite(column).all())
+        means[key] = float(np.mean(column)) if known else None
+        deviations[key] = float(np.std(column, ddof=1)) if known and len(column) > 1 else None
+    return Point(anchors=anchors, draws=len(found), mean=Figures(**means), sd=Figures(**deviations))
+
+
+def measure_anchoring(
+    model: str,
+    rated: RatedImages,
+    split: str,
+    name: str,
+    draws: int = 10,
+    progress: Callable[[int], None] | None = None,
+) -> Anchoring:
+    """A model's curve on a data set, with its provenance."""
+    code = provenance.commit()
+    if code.id is None or code.modified:
+        raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this curve")
+    folder = find_model(model)
+    scorer = load_scorer(folder)
+    if scorer.panel.name == rated.name:
+        raise CallError(f"{rated.name}: the panel that {model} was trained on; anchoring is for another")
+    scorer.to("cuda" if torch.cuda.is_available() else "cpu")
+    gaussians = scorer.embed_pixels(PackedImages.pack(rated, scorer.config).centre)
+    points = anchoring_curve(scorer, rated, gaussians, rated.splits[split], draws=draws, progress=progress)
+    return Anchoring(
+        name=name,
+        model=fingerprint(folder),
+        trained_on=scorer.panel.name,
+        data=rated.name,
+        fingerprint=rated.fingerprint,
+        split=split,
+        test=len(rated.splits[split].test),
+        seed=0,
+        points=points,
+        command=provenance.command(),
+        commit=code.id,
+        told=code.told,
+        uol=uol.__version__,
+        hardware=Hardware.model_validate(provenance.hardware()),
+        made=provenance.now(),
     )
+
+
+def write_anchoring(results: Path, found: Anchoring) -> Path:
+    """Keep a curve among the results, in the folder of its data set."""
+    path = results / found.data / f"{PREFIX}{found.name}.json"
+    write_json(path, found.model_dump())
+    return path
+
+
+def read_anchorings(folder: Path) -> list[Anchoring]:
+    """The curves in a folder of results."""
+    found = []
+    for path in sorted(folder.glob(f"{PREFIX}*.json")):
+        try:
+            found.append(Anchoring.model_validate_json(path.read_text(encoding="utf-8")))
+        except ValidationError as error:
+            raise UolError(f"{path}: {first_problem(error)}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+    return found

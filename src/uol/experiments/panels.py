@@ -18,10 +18,10 @@ from uol.errors import CallError, UolError
 from uol.experiments.elsewhere import GREY_FERET
 from uol.experiments.plans import BASE, PLANS
 from uol.experiments.protocols import Agreement, Floats, panel_agreement
+from uol.experiments.result import PANEL as PREFIX
 from uol.experiments.result import Correlation, Name, Result, check_repeatable, read_result
 from uol.files import write_json
 
-PREFIX = "panel-"
 PANEL_DATA = ("color-feret", GREY_FERET)
 METHODS = tuple(row.method for row in PLANS["methods"].rows)
 

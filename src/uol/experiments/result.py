@@ -14,10 +14,11 @@ from uol.checked import first_problem
 from uol.errors import UolError
 from uol.files import plain, write_text
 
+PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
 _LATER = {"makeup", "spread", "replicates", "groups"}  # what a result may lack
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
-_OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
+OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
 
 Name = Annotated[str, Field(pattern=r"^[^/\\.\x00-\x1f][^/\\\x00-\x1f]*$")]  # is part of a file's name
 Correlation = Annotated[float, Field(ge=-1 - 1e-9, le=1 + 1e-9)]
@@ -229,8 +230,8 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def result_files(folder: Path) -> list[Path]:
-    """The files of results in a folder, in the order of their names; those of panels of methods are not among them."""
-    return sorted(path for path in folder.glob("*.json") if not path.name.startswith("panel-"))
+    """The files of results in a folder, by name; panels of methods and curves of anchoring are not."""
+    return sorted(path for path in folder.glob("*.json") if not path.name.startswith((PANEL, ANCHORING)))
 
 
 def read_results(folder: Path) -> list[Result]:
@@ -268,7 +269,7 @@ def check_repeatable(path: Path, result: Result) -> None:
 def _difference(first: Result, second: Result) -> str | None:
     """How two results of one row differ in what must be the same, or None."""
     one, other = first.provenance.settings, second.provenance.settings
-    for key in sorted((one.keys() & other.keys()) - _OWN_TO_A_RUN):  # a later version may have more settings
+    for key in sorted((one.keys() & other.keys()) - OWN_TO_A_RUN):  # a later version may have more settings
         if one[key] != other[key]:
             return f"{key} is {other[key]!r}, but {one[key]!r}"
     data, others = first.provenance.data, second.provenance.data

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uol.errors import CallError
+from uol.experiments.anchoring import Anchoring, read_anchorings
 from uol.experiments.panels import PANEL_DATA, Panel, read_panels
 from uol.experiments.plans import PLANS, Plan
 from uol.experiments.published import FIVE_FOLDS
@@ -15,16 +16,17 @@ from uol.experiments.result import Result, read_results
 
 @dataclass(frozen=True)
 class Source:
-    """Results to show, the plan that orders them, if any, and panels."""
+    """Results to show, the plan that orders them, if any, panels, and curves of anchoring."""
 
     results: Sequence[Result] = ()
     plan: Plan | None = None
     panels: Sequence[Panel] = ()
+    anchorings: Sequence[Anchoring] = ()
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not self.results and not self.panels
+        return not self.results and not self.panels and not self.anchorings
 
 
 def table_names(results: Path) -> list[str]:
@@ -39,4 +41,5 @@ def find_source(results: Path, name: str) -> Source:
         return Source(plan.of(read_results(results / plan.trained_on)), plan)
     if name not in (*table_names(results), *PANEL_DATA) and not (results / name).is_dir():
         raise CallError(f"no table called {name!r}: there are {', '.join([*table_names(results), *PLANS])}")
-    return Source(read_results(results / name), None, read_panels(results / name))
+    folder = results / name
+    return Source(read_results(folder), None, read_panels(folder), read_anchorings(folder))

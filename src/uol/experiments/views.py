@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from uol.errors import CallError
+from uol.experiments.anchoring import Anchoring
 from uol.experiments.comparing import differences, in_plan_order
 from uol.experiments.groups import group_means
 from uol.experiments.panels import Panel
@@ -36,6 +37,8 @@ def view(kind: str, source: Source) -> View:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
     if source.panels and not source.results:
         return _panels(source.panels)
+    if source.anchorings and not source.results:
+        return _anchorings(source.anchorings)
     return KINDS[kind](source)
 
 
@@ -208,6 +211,22 @@ def _panels(panels: Sequence[Panel]) -> View:
     ]
     columns = {"panel": "panel", "method": "method", "folds": "folds", "images": "images", "pc": "PC",
                "pc_others": "PC with the others", "paper_pc": "paper's PC", "kind": "data"}  # fmt: skip
+    return View(rows, columns)
+
+
+def _anchorings(curves: Sequence[Anchoring]) -> View:
+    """Errors by the number of anchors, beside those of the model as it is."""
+    rows: list[dict[str, Any]] = []
+    for curve in curves:
+        plain = curve.points[0].mean.rmse
+        for point in curve.points:
+            saved = None if plain is None or point.mean.rmse is None else point.mean.rmse / plain - 1
+            rows.append(
+                {"model": curve.name, "anchors": point.anchors, "draws": point.draws, **point.mean.model_dump()}
+                | {"sd": point.sd.rmse, "change": None if saved is None or not point.anchors else f"{saved:+.1%}"}
+            )
+    columns = {"model": "model", "anchors": "anchors", "draws": "draws", "pc": "PC", "mae": "MAE", "rmse": "RMSE",
+               "sd": "sd of RMSE", "change": "change of RMSE", "coverage": "coverage"}  # fmt: skip
     return View(rows, columns)
 
 

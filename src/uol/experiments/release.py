@@ -1,0 +1,213 @@
+"""A model ready to be given away: weights in 16 bits, graphs for onnxruntime, and a card with measured figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from uol.errors import CallError, UolError
+from uol.experiments.anchoring import Anchoring, read_anchorings
+from uol.experiments.formats import markdown
+from uol.experiments.groups import group_means
+from uol.experiments.result import OWN_TO_A_RUN, Result, read_results
+from uol.experiments.table import Row, of_one_seed, table
+from uol.experiments.trial import MODEL, PROVENANCE
+from uol.files import replacing_folder, write_text
+from uol.model_folder import CARD, check_target, load_scorer, save_scorer
+from uol.onnx_export import write_graphs
+from uol.scorer import Scorer
+
+FIVE = 5  # folds
+_PANELS = {
+    "scut-fbp5500": " This one was\n  sixty young adults in China, who rated frontal photographs of Asian and "
+    "Caucasian faces.",
+}
+
+
+def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, float]:
+    """Write a model folder from a run on a whole data set; its size in bytes, and how far graphs are from PyTorch.
+
+    The card's figures are those of networks that the same recipe made of the data set's folds.
+    """
+    made = _provenance(run)
+    data = made["data"]["name"]
+    rows = [r for r in read_results(results / data) if r.method == made["settings"]["method"] and r.recipe == recipe]
+    if not rows:
+        raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
+    _check_same_settings(run, made["settings"], rows[0])
+    check_target(out)
+    scorer = load_scorer(run / MODEL)
+    curves = [
+        curve
+        for folder in sorted(results.iterdir())
+        if folder.is_dir()
+        for curve in read_anchorings(folder)
+        if curve.name == out.name
+    ]
+    with replacing_folder(out) as temporary:
+        save_scorer(scorer, temporary, half=True)
+        difference = write_graphs(load_scorer(temporary), temporary)
+        write_text(temporary / CARD, card(out.name, scorer, made, of_one_seed(rows), curves))
+    return sum(path.stat().st_size for path in out.iterdir()), difference
+
+
+def card(
+    name: str, scorer: Scorer, made: dict[str, Any], results: Sequence[Result], curves: Sequence[Anchoring] = ()
+) -> str:
+    """The model card: what it says, how well, for whom, and what must not be done with it."""
+    (row,) = table(results)
+    data, panel, config = made["data"], scorer.panel, scorer.config
+    folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"
+    parts = [
+        f"""# {name}
+
+It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from {panel.low:g} to
+{panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It measures nothing about a
+person.** It must not be used to judge, select, rank for a decision, or identify anyone.
+
+```python
+from uol import Scorer
+Scorer.from_pretrained("{name}").score(["photo.jpg"])
+```
+
+| | |
+|---|---|
+| network | {config.backbone}, {config.crop} px, faces found and aligned first |
+| psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
+| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |
+| trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
+| recipe | `{results[0].recipe}`{_taught(made["settings"]["teachers"])} |
+
+## How well it agrees with its panel
+
+This network learnt from every image of the data set, so none is left to test it on. The figures are means over
+{folds}: on each, a network made by the same recipe from the other images alone was tested, after its last epoch.
+""",
+        _figures(row),
+        "\nBy group, on the same test images (the interval is of the images drawn; bias is prediction − score):\n",
+        _groups([r.groups or {} for r in results], same_images=False),
+    ]
+    for other in sorted({key for r in results for key in r.transfer}):
+        parts += ["\n", _elsewhere(other, row, results)]
+    parts += [_anchored(curve) for curve in curves]
+    parts.append(
+        f"""
+## Use
+
+For research on perception, aesthetics and rating data: predicting what a panel like this one would say of new stimuli,
+choosing and balancing stimuli, comparing images, and, with some dozens of one's own rated images (`uol anchor`), moving
+the whole scale to another panel. Report the panel, the interval and the figures by group with every score.
+
+Not for decisions about people, in employment, dating, insurance, advertising, moderation or anywhere else; not for
+minors; not for identification, for which it has no means.
+
+## Limits
+
+- It repeats the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panel.name, "")}
+- Groups that the data set lacks are predicted worse, as the figures on other data sets show, and the error is not
+  small.
+- Intervals hold for photographs like those of the data set. On others they are too narrow until the model is anchored.
+- Photographs of low quality, turned heads, hidden faces, make-up, filters and framing change the score.
+
+## Licence
+
+The weights are for non-commercial research only, after the terms of the data set they were learnt from. The code has
+its own licence.
+
+## Made by
+
+`{made["command"]}`, commit `{made["commit"]}`, {made["hardware"]["gpu"] or made["hardware"]["machine"]}, torch
+{made["hardware"]["torch"]}, seed {made["settings"]["seed"]}.
+"""
+    )
+    return "".join(parts)
+
+
+def _figures(row: Row) -> str:
+    found, ends = dict[str, Any](row), row["intervals"]
+    names = {"pc": "Pearson correlation", "mae": "mean absolute error", "rmse": "root mean squared error"}
+    rows = [{"figure": words, "value": found[key], "interval": _ends(ends[key])} for key, words in names.items()]
+    rows += [
+        {"figure": "Spearman correlation", "value": row["spearman"]},
+        {"figure": "share of panel means inside their 95 % interval", "value": row["coverage"]},
+        {"figure": "correlation of predicted and real spread of ratings", "value": row["dispersion_pc"]},
+    ]
+    return "\n" + markdown(rows, {"figure": "", "value": "mean over folds", "interval": "95 % interval over images"})
+
+
+def _groups(parts: Sequence[dict[str, Any]], same_images: bool) -> str:
+    rows = [
+        {**mean._asdict(), "interval": _ends(mean.interval), "difference": mean.bias}
+        for mean in group_means(parts, same_images)
+    ]
+    columns = {"group": "group", "images": "images", "pc": "PC", "interval": "95 % interval", "mae": "MAE",
+               "difference": "bias"}  # fmt: skip
+    return "\n" + markdown(rows, columns) if rows else "\nNot measured.\n"
+
+
+def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
+    found = [r.transfer[other] for r in results if other in r.transfer]
+    pc, ends = row["transfer"][other], row["transfer_intervals"][other]
+    held = [figures.coverage for figures in found if figures.coverage is not None]
+    coverage = (
+        f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
+    )
+    told = f"""## On {other}, which it never saw
+
+Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f} ({_ends(ends) or "no interval"})
+{coverage}.
+"""
+    return told + _groups([figures.groups or {} for figures in found], same_images=True)
+
+
+def _anchored(curve: Anchoring) -> str:
+    rows = [
+        {
+            "anchors": point.anchors or "none",
+            "mae": point.mean.mae,
+            "rmse": point.mean.rmse,
+            "coverage": point.mean.coverage,
+        }
+        for point in curve.points
+    ]
+    columns = {"anchors": "anchors", "mae": "MAE", "rmse": "RMSE", "coverage": "intervals that hold"}
+    return f"""
+Anchored with rated images of {curve.data}'s own panel, this very network on its {curve.test} test images (split
+{curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):
+
+{markdown(rows, columns)}"""
+
+
+def _taught(teachers: Sequence[str]) -> str:
+    return (
+        f", taught by {len(teachers)} larger network{'s' if len(teachers) > 1 else ''} of the same images"
+        if teachers
+        else ""
+    )
+
+
+def _ends(ends: tuple[float, float] | None) -> str | None:
+    return None if ends is None else "{:.4f}–{:.4f}".format(*ends)
+
+
+def _provenance(run: Path) -> dict[str, Any]:
+    path = run / PROVENANCE
+    if not path.is_file():
+        raise CallError(f"{run}: not a run on a whole data set, which has a {PROVENANCE}; uol train --split whole")
+    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if made["commit"] is None or made["modified"]:
+        raise UolError(f"{path}: nobody knows which code this was; train from a git checkout without changes")
+    return made
+
+
+def _check_same_settings(run: Path, settings: dict[str, Any], result: Result) -> None:
+    """Refuse figures of another recipe than the model's."""
+    measured = result.provenance.settings
+    for key in sorted((settings.keys() & measured.keys()) - OWN_TO_A_RUN):
+        if settings[key] != measured[key]:
+            raise UolError(
+                f"{run}: {key} is {settings[key]!r}, but {measured[key]!r} in the results of {result.recipe}: "
+                "their figures are not this model's"
+            )

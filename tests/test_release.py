@@ -1,0 +1,75 @@
+"""Releases: a model folder with graphs and a card whose figures are those of the same recipe, and of no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quick import quick_recipe
+from uol.errors import CallError, UolError
+from uol.experiments.adding import add
+from uol.experiments.anchoring import measure_anchoring, write_anchoring
+from uol.experiments.release import release
+from uol.experiments.trial import Origin, trial
+from uol.rated_images import Split
+from uol.released import open_model
+from uol.training.batches import PackedImages
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+RECIPE = quick_recipe(epochs=1)
+
+
+@pytest.fixture
+def runs(drawn, tmp_path, monkeypatch):
+    monkeypatch.setenv("UOL_COMMIT", "a" * 40)
+    groups = pd.DataFrame({"gender": ["female", "male"] * 40})
+    packed = PackedImages.pack(replace(drawn, groups=groups), RECIPE.model)
+    origin = Origin("quick", {})
+    everything = Split(np.arange(80), np.arange(0))
+    assert trial(packed, "whole", everything, RECIPE, tmp_path / "whole", origin) is None
+    for fold in (1, 2):
+        trial(packed, f"fold-{fold}", drawn.splits["default"], RECIPE, tmp_path / "folds" / f"fold-{fold}", origin)
+    (tmp_path / "results").mkdir()
+    add(tmp_path / "folds", tmp_path / "results")
+    return tmp_path
+
+
+def test_a_released_model_has_graphs_half_the_weight_and_a_card(runs, drawn, drawn_b, monkeypatch):
+    found = measure_anchoring(str(runs / "whole"), drawn_b, "default", "tiny", draws=2)
+    write_anchoring(runs / "results", found)
+    size, difference = release(runs / "whole", runs / "tiny", "quick", runs / "results")
+    assert size == sum(path.stat().st_size for path in (runs / "tiny").iterdir())
+    assert difference < 1e-3
+    weights = "model.safetensors"
+    assert (runs / "tiny" / weights).stat().st_size < 0.7 * (runs / "whole" / "model" / weights).stat().st_size
+    text = (runs / "tiny" / "README.md").read_text()
+    assert text.startswith("# tiny\n")
+    for words in ("measures nothing about a", "2 of the five official folds", "| female |", "Not for decisions",
+                  "non-commercial", "commit `aaaa", "Anchored with rated images of synthetic-b"):  # fmt: skip
+        assert words in text, words
+    by_graph = open_model(runs / "tiny", "onnx").score(drawn.images[:2])
+    by_torch = open_model(runs / "tiny", "torch").score(drawn.images[:2])
+    assert [a.value for a in by_graph] == pytest.approx([b.value for b in by_torch], abs=1e-3)
+
+
+def test_figures_of_other_settings_are_not_this_models(runs, drawn):
+    origin, packed = Origin("quick", {}), PackedImages.pack(drawn, RECIPE.model)
+    other = quick_recipe(epochs=1, alpha=0.5)
+    trial(packed, "whole", Split(np.arange(80), np.arange(0)), other, runs / "other", origin)
+    with pytest.raises(UolError, match=r"alpha is 0\.5, but 0\.0001 in the results of quick"):
+        release(runs / "other", runs / "tiny", "quick", runs / "results")
+    with pytest.raises(CallError, match="no results of recipe strong"):
+        release(runs / "whole", runs / "tiny", "strong", runs / "results")
+    with pytest.raises(CallError, match="not a run on a whole data set"):
+        release(runs / "folds" / "fold-1", runs / "tiny", "quick", runs / "results")
+    assert not (runs / "tiny").exists()
+
+
+def test_a_panel_is_not_anchored_to_itself(runs, drawn):
+    with pytest.raises(CallError, match="anchoring is for another"):
+        measure_anchoring(str(runs / "whole"), drawn, "default", "tiny")
