@@ -44,9 +44,13 @@ class Method(nn.Module, ABC):
     """
 
     takes_second_backbone = False
+    takes_panels = False
 
-    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
-        """`levels` is the number of rating levels in the batches' histograms; 0 where none is known."""
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
+        """`levels` is the number of rating levels in the batches' histograms; 0 where none is known.
+
+        Only a method that `takes_panels` is asked for several panels.
+        """
         super().__init__()
         if recipe.second_backbone is not None and not self.takes_second_backbone:
             raise CallError(f"method {recipe.method} has one backbone; leave second_backbone out")
@@ -55,6 +59,7 @@ class Method(nn.Module, ABC):
         self.recipe = recipe
         self.scale = scale
         self.levels = levels
+        self.panels = panels
 
     def prepare_for(self, training: PackedImages) -> None:
         """Learn from the training images what the losses need beforehand, such as how frequent classes are."""

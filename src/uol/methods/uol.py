@@ -25,18 +25,24 @@ from uol.training.teachers import Teachers
 
 
 class Uol(Method):
-    """An `OrderModel` trained with all three losses; predictions come from a `Scorer`."""
+    """An `OrderModel` trained with all three losses; predictions come from a `Scorer`.
 
-    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
-        super().__init__(recipe, scale, levels)
+    Several panels share the model; each has units of its own in the helpers, and a `Scorer` of its own.
+    """
+
+    takes_panels = True
+
+    def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
+        super().__init__(recipe, scale, levels, panels)
         self.model = OrderModel(recipe.model, self.pretrained)
         self.prepare(self.model.backbone)
-        self.score_head = nn.Linear(self.model.width, 1) if recipe.score_weight else None
-        self.histogram_head = nn.Linear(self.model.width, levels) if recipe.histogram_weight and levels else None
+        self.score_head = nn.Linear(self.model.width, panels) if recipe.score_weight else None
+        units = panels * levels if recipe.histogram_weight else 0
+        self.histogram_head = nn.Linear(self.model.width, units) if units else None
         if self.score_head is not None:
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
         self._teachers = Teachers.load(recipe.teachers, recipe.model) if recipe.teachers else None
-        self._scorer: Scorer | None = None
+        self._scorers: list[Scorer] = []
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
         """Have the teachers where the network is."""
@@ -51,12 +57,21 @@ class Uol(Method):
         features = self.model.features(batch.images)
         losses = self.order_losses(self.model.gaussians(features), batch)
         if self.score_head is not None:
-            losses["score"] = F.mse_loss(self.score_head(features)[:, 0].float(), batch.scores / self.scale.unit)
+            score = self._of_panel(self.score_head(features), batch.panel)[:, 0]
+            losses["score"] = F.mse_loss(score.float(), batch.scores / self.scale.unit)
             losses["total"] = losses["total"] + self.recipe.score_weight * losses["score"]
         if self.histogram_head is not None:
-            losses["histogram"] = histogram_cross_entropy(self.histogram_head(features).float(), batch.histogram)
+            logits = self._of_panel(self.histogram_head(features), batch.panel)
+            losses["histogram"] = histogram_cross_entropy(logits.float(), batch.histogram)
             losses["total"] = losses["total"] + self.recipe.histogram_weight * losses["histogram"]
         return losses
+
+    def _of_panel(self, values: Tensor, panel: Tensor) -> Tensor:
+        """Of each image the units of its own panel: (M, panels · L), (M,) → (M, L)."""
+        if self.panels == 1:
+            return values
+        own = panel[:, None] == torch.arange(self.panels, device=panel.device)
+        return torch.where(own[..., None], values.view(len(values), self.panels, -1), 0.0).sum(1)
 
     def order_losses(self, gaussians: Gaussians, batch: Batch) -> dict[str, Tensor]:
         """Order cross entropy + α · ordinal hinge + β · dispersion divergence (equation 10)."""
@@ -70,10 +85,15 @@ class Uol(Method):
         return uol_loss(order, ordinal, dispersion, recipe.alpha, recipe.beta)._asdict()
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
-        """Choose references, fit k and δ among them, and calibrate on the held-out images."""
+        """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own."""
+        kept = training.panels
+        calibrating = [None] * len(kept) if held_out is None else held_out.panels
+        self._scorers = [self._scorer_of(*panel) for panel in zip(kept, calibrating, strict=True)]
+
+    def _scorer_of(self, training: PackedImages, held_out: PackedImages | None) -> Scorer:
         recipe = self.recipe
         gaussians = self.embed(training.centre)
-        self._scorer = Scorer.build(
+        scorer = Scorer.build(
             self.model,
             training.rated,
             gaussians,
@@ -83,18 +103,24 @@ class Uol(Method):
             recipe.seed,
         )
         if held_out is not None:
-            self._scorer.calibrate(held_out.rated, self.embed(held_out.centre))
+            scorer.calibrate(held_out.rated, self.embed(held_out.centre))
+        return scorer
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
-        """Scores by comparison with the references."""
+        """Scores by comparison with the references, of several panels with the first's."""
         return Predictions.of(self.scorer.score_embedded(self.embed(pixels)))
 
     @property
     def scorer(self) -> Scorer:
-        """The trained model as a scorer, to be saved or asked."""
-        if self._scorer is None:
+        """The trained model as a scorer, to be saved or asked; of several panels on the scale of the first."""
+        return self.scorers[0]
+
+    @property
+    def scorers(self) -> list[Scorer]:
+        """The trained model as a scorer on the scale of each panel."""
+        if not self._scorers:
             raise UolError("not trained yet: call finish after training")
-        return self._scorer
+        return self._scorers
 
     def embed(self, pixels: Tensor) -> Gaussians:
         """Gaussians of images, as the scorer makes them."""

@@ -30,11 +30,15 @@ _ATTRIBUTES = (
 
 @dataclass(frozen=True)
 class PackedImages:
-    """Rated images beside their pixels, uint8 (N, 3, resize, resize), of which a network sees a `crop` square."""
+    """Rated images beside their pixels, uint8 (N, 3, resize, resize), of which a network sees a `crop` square.
+
+    `parts` are the panels of several that were joined (`uol.training.panels`), each as it was, in the same order.
+    """
 
     rated: RatedImages
     pixels: Tensor
     crop: int
+    parts: tuple[PackedImages, ...] = ()
 
     @classmethod
     def pack(cls, rated: RatedImages, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
@@ -56,6 +60,8 @@ class PackedImages:
 
         The words are fixed, so that a number means the same of every data set.
         """
+        if self.parts:
+            return torch.cat([part.attributes for part in self.parts])
         found = np.zeros((len(self), 2), np.float32)
         for column, (names, signs) in enumerate(_ATTRIBUTES):
             for name in names:
@@ -74,6 +80,8 @@ class PackedImages:
     @property
     def fingerprint(self) -> str:
         """A digest of everything that training sees: pixels, and all that is known of the ratings."""
+        if self.parts:
+            return hashlib.sha256(" ".join(part.fingerprint for part in self.parts).encode()).hexdigest()
         rated = self.rated
         digest = hashlib.sha256(f"{rated.fingerprint} {self.checksum}".encode())
         digest.update(np.ascontiguousarray(rated.counts).tobytes())
@@ -82,7 +90,19 @@ class PackedImages:
 
     def subset(self, indices: Indices) -> PackedImages:
         """The images at `indices`."""
+        if self.parts:
+            raise ValueError("take subsets of panels before they are joined")
         return PackedImages(self.rated.subset(indices), self.pixels[torch.from_numpy(indices)], self.crop)
+
+    @property
+    def panels(self) -> tuple[PackedImages, ...]:
+        """The panels that were joined, or this one."""
+        return self.parts or (self,)
+
+    @property
+    def panel(self) -> Indices | None:
+        """The number of each image's panel, (N,); None where there is one panel."""
+        return np.repeat(np.arange(len(self.parts)), [len(part) for part in self.parts]) if self.parts else None
 
     def __len__(self) -> int:
         return len(self.rated)
@@ -92,7 +112,8 @@ class Batch(NamedTuple):
     """M images, P places for pairs and one triplet per image; weights are 0 where a place is empty."""
 
     images: Tensor  # (M, 3, crop, crop), uint8 or 0–1
-    scores: Tensor  # (M,) on the panel's scale
+    panel: Tensor  # (M,): the number of the panel, the same for all images of a batch
+    scores: Tensor  # (M,) on the panel's scale; of several panels, stretched to that of the first
     rating_variance: Tensor  # (M,), NaN where unknown
     histogram: Tensor  # (M, L): the share of ratings at each level, NaN where unknown; L = 0 where none is known
     attributes: Tensor  # (M, 2): gender and ethnicity as −1 and +1, 0 where unknown
@@ -121,19 +142,50 @@ def steps_per_epoch(images: int, recipe: Recipe) -> int:
     return max(images // recipe.batch_size, 1)
 
 
-def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int) -> EpochPlan:
+def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int, panel: Indices | None = None) -> EpochPlan:
     """Shuffle the images into batches and choose pairs and triplets for all of them.
 
     The plan depends on the seed and the epoch alone, so that a resumed run goes on exactly as it would have. What is
-    left over after the last full batch sits out; which images do changes with every epoch.
+    left over after the last full batch sits out; which images do changes with every epoch. With several panels, each
+    batch has images of one `panel`, (N,), alone: panels have different standards, and are never compared.
     """
     rng = np.random.default_rng([recipe.seed, epoch])
-    batches = steps_per_epoch(len(rated), recipe)
-    index = rng.permutation(len(rated))[: batches * min(recipe.batch_size, len(rated))].reshape(batches, -1)
+    if panel is None:
+        return _plan(rated, recipe, _shuffled(np.arange(len(rated)), recipe, rng), rng)
+    return _plan(rated, recipe, _shuffled_panels(panel, recipe, rng), rng)
+
+
+def _shuffled(rows: Indices, recipe: Recipe, rng: np.random.Generator) -> Indices:
+    """Images in full batches, (B, M)."""
+    batches = steps_per_epoch(len(rows), recipe)
+    chosen = rng.permutation(len(rows))[: batches * min(recipe.batch_size, len(rows))]
+    return rows[chosen].reshape(batches, -1)
+
+
+def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator) -> Indices:
+    """Full batches of each panel, as many as the recipe's passes over it make, in random order: (B, M)."""
+    groups = _rows_of(panel)
+    batches = []
+    for rows, passes in zip(groups, recipe.panel_passes or [1.0] * len(groups), strict=True):
+        full = len(rows) // recipe.batch_size
+        wanted = max(round(full * passes), 1)
+        while wanted > 0:  # each pass shuffled anew, so that no batch has an image twice
+            batches.append(_shuffled(rows, recipe, rng)[:wanted])
+            wanted -= full
+    together = np.concatenate(batches)
+    return together[rng.permutation(len(together))]
+
+
+def _rows_of(panel: Indices) -> list[Indices]:
+    return [np.flatnonzero(panel == number) for number in range(int(panel.max()) + 1)]
+
+
+def _plan(rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Generator) -> EpochPlan:
+    """What is compared in each of the batches, (B, M)."""
     scores = rated.scores[index]
     if recipe.pairs == "all":
         first, second = np.nonzero(~np.eye(index.shape[1], dtype=bool))
-        shape = (batches, len(first))
+        shape = (len(index), len(first))
         pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), np.ones(shape, bool)
     else:
         chosen = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng)
@@ -155,6 +207,7 @@ class Feed:
         self._recipe = recipe
         self._crop = data.crop
         self._threshold = recipe.threshold * rated.scale.unit
+        self._panel = self._moved(np.zeros(len(rated), np.int64) if data.panel is None else data.panel)
         self._scores = self._moved(rated.scores)
         self._variance = self._moved(rated.variances)
         self._error = self._moved(_standard_errors(rated, recipe))
@@ -175,7 +228,7 @@ class Feed:
         self._images = plan.images
         for name, values in arrays.items():
             moved = self._moved(np.ascontiguousarray(values))
-            if name in self._plan:
+            if name in self._plan and self._plan[name].shape == moved.shape:
                 self._plan[name].copy_(moved)  # in place: a recorded step reads this very memory
             else:
                 self._plan[name] = moved
@@ -186,7 +239,7 @@ class Feed:
         if self.resident:
             return
         chosen = self._pixels[torch.from_numpy(self._images[step])]
-        if self._staged is None:
+        if self._staged is None or self._staged.shape != chosen.shape:
             self._staged = chosen.to(self._device)
         else:
             self._staged.copy_(chosen)
@@ -204,6 +257,7 @@ class Feed:
             weight = weight * pair_balance(difference, self._threshold)
         return Batch(
             images=self.augment(images, self._crop, self._recipe.augmentation),
+            panel=self._panel[rows],
             scores=scores,
             rating_variance=self._variance[rows],
             histogram=self._histogram[rows],
@@ -225,15 +279,21 @@ class Feed:
 
 
 def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> list[Batch]:
-    """The images in batches, unvaried, with pairs and triplets that are always the same: to follow a loss by."""
+    """The images in batches, unvaried, with pairs and triplets that are always the same: to follow a loss by.
+
+    Of several panels each is gone through once, also one that is smaller than a batch.
+    """
     plain = recipe.with_changes({"augmentation": {"flip": False}, "seed": 0})
     feed = Feed(data, plain, device)
-    feed.load(plan_epoch(data.rated, plain, 0))
     batches = []
-    for step in range(steps_per_epoch(len(data), plain)):
-        feed.stage(step)
-        batches.append(feed.batch())
-        feed.position += 1
+    for rows in [np.arange(len(data))] if data.panel is None else _rows_of(data.panel):
+        rng = np.random.default_rng([0, 0])
+        plan = _plan(data.rated, plain, _shuffled(rows, plain, rng), rng)
+        feed.load(plan)
+        for step in range(len(plan.images)):
+            feed.stage(step)
+            batches.append(feed.batch())
+            feed.position += 1
     return batches
 
 

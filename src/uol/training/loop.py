@@ -15,7 +15,7 @@ import torch
 from lightning.fabric import Fabric
 
 from uol.errors import UolError
-from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch, steps_per_epoch
+from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.recipe import Recipe, dump_recipe
 from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learning_rate, make_optimizer
@@ -87,7 +87,9 @@ def _train(
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
     if start == recipe.epochs:
         return
-    steps = steps_per_epoch(len(data), recipe)
+    panel = data.panel
+    plan = plan_epoch(data.rated, recipe, start, panel)
+    steps = len(plan.images)
     total = recipe.epochs * steps
     schedule = [learning_rate(step, total, recipe) for step in range(total)]
     engine = choose_engine(recipe, fabric.device, total)
@@ -95,7 +97,6 @@ def _train(
     checks = fixed_batches(held_out, recipe, fabric.device) if held_out is not None and recipe.validate_every else []
     writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
     settings, images = dump_recipe(recipe), data.fingerprint
-    plan = plan_epoch(data.rated, recipe, start)
     with writer or nullcontext():
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
@@ -104,7 +105,7 @@ def _train(
             method.begin_epoch(epoch, recipe.epochs)
             running = stepper.epoch(plan, epoch * steps)
             if epoch + 1 < recipe.epochs:
-                plan = plan_epoch(data.rated, recipe, epoch + 1)  # on the host, while the device still works
+                plan = plan_epoch(data.rated, recipe, epoch + 1, panel)  # on the host, while the device still works
             means = {name: float(value) for name, value in running.items()}
             trouble = f"the loss became {means['total']}" if not math.isfinite(means["total"]) else None
             if trouble is None and not _finite(trainable):

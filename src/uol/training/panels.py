@@ -1,0 +1,98 @@
+"""Several panels that train one network: joined for training, never compared, each with references of its own after.
+
+Panels have different standards: an image that one calls 3.4 another may call 4. So an image is only ever compared with
+images of its own panel. Thresholds, bin widths and errors are stated as on a scale of 1 to 5 and stretched to a
+panel's own; here the panels are stretched instead, to the scale of the first, which comes to the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from uol.errors import CallError, UolError
+from uol.rated_images import Indices, RatedImages, Split
+from uol.training.batches import PackedImages
+from uol.training.recipe import Recipe
+
+
+def join(panels: Sequence[PackedImages]) -> PackedImages:
+    """Panels as one set of images to train on; `parts` of it are the panels as they were.
+
+    Scores and variances are stretched to the first panel's scale. Histograms have as many levels as the longest, 0
+    ratings beyond a panel's own, and no ratings at all where a panel's are unknown.
+    """
+    first = panels[0]
+    if len(panels) == 1:
+        return first
+    names = [panel.rated.name for panel in panels]
+    if len(set(names)) < len(names):
+        raise CallError(f"panels that train together need different names: {', '.join(names)}")
+    for panel in panels:
+        if not panel.rated.rated:
+            raise UolError(f"{panel.rated.name}: nobody rated these images; training needs ratings")
+        if (panel.crop, panel.pixels.shape[1:]) != (first.crop, first.pixels.shape[1:]):
+            raise ValueError("panels that train together are framed alike")
+    moved = [panel.rated.rescaled(first.rated.scale) for panel in panels]
+    rated = RatedImages(
+        name="+".join(names),
+        images=[image for panel in moved for image in panel.images],
+        names=[f"{panel.name}/{name}" for panel in moved for name in panel.names],
+        scores=np.concatenate([first.rated.scores, *(panel.scores for panel in moved[1:])]),
+        scale=first.rated.scale,
+        variances=np.concatenate([panel.variances for panel in moved]),
+        counts=np.concatenate([panel.counts for panel in moved]),
+        histograms=_histograms([panel.rated for panel in panels]),
+    )
+    pixels = torch.cat([panel.pixels for panel in panels])
+    views = torch.split(pixels, [len(panel) for panel in panels])  # the same memory, not another copy of all images
+    parts = tuple(PackedImages(p.rated, view, p.crop) for p, view in zip(panels, views, strict=True))
+    return PackedImages(rated, pixels, first.crop, parts)
+
+
+def rating_levels(packed: PackedImages) -> int:
+    """The number of levels in the histograms of ratings; 0 where none is known."""
+    histograms = packed.rated.histograms
+    return 0 if histograms is None else histograms.shape[1]
+
+
+def check_panels(packed: PackedImages, recipe: Recipe) -> None:
+    """Refuse panels that no batch can be filled from, and passes that do not say which panel they are over."""
+    number = len(packed.panels)
+    if recipe.panel_passes and len(recipe.panel_passes) != number:
+        found = ", ".join(panel.rated.name for panel in packed.panels)
+        raise CallError(f"panel_passes: one number for each of {number} panels ({found}), not {recipe.panel_passes}")
+    for panel in packed.parts:
+        if len(panel) < recipe.batch_size:
+            raise UolError(
+                f"{panel.rated.name}: {len(panel)} training images do not fill a batch, and batches of several panels "
+                f"are of one size: lower batch_size (now {recipe.batch_size})"
+            )
+
+
+def without_copies(panels: Sequence[tuple[PackedImages, Split]]) -> list[Indices]:
+    """The training images of each panel, less those whose pixels are those of a test image of any panel.
+
+    What a panel's own split takes for two images may be one photograph, and a photograph may be in two data sets. Near
+    copies (`uol.data_checks`) stay.
+    """
+    digests = [_digests(packed) for packed, _ in panels]
+    tested = np.concatenate([own[split.test] for own, (_, split) in zip(digests, panels, strict=True)])
+    return [split.train[~np.isin(own[split.train], tested)] for own, (_, split) in zip(digests, panels, strict=True)]
+
+
+def _digests(packed: PackedImages) -> npt.NDArray[np.bytes_]:
+    rows = (np.ascontiguousarray(row).data for row in packed.pixels.numpy())
+    return np.array([hashlib.blake2b(row, digest_size=16).hexdigest() for row in rows], "S32")
+
+
+def _histograms(panels: Sequence[RatedImages]) -> npt.NDArray[np.float64] | None:
+    found = [np.zeros((len(panel), 0)) if panel.histograms is None else panel.histograms for panel in panels]
+    levels = max(histogram.shape[1] for histogram in found)
+    if levels == 0:
+        return None
+    return np.concatenate([np.pad(histogram, ((0, 0), (0, levels - histogram.shape[1]))) for histogram in found])
