@@ -16,7 +16,17 @@ from uol.errors import CallError, UolError
 from uol.files import replacing_folder, write_json, write_text
 from uol.gaussians import Gaussians
 from uol.model import OrderModel
-from uol.model_config import COMPARE_GRAPH, CONFIG, FORMAT, SCORE_GRAPH, FolderConfig, read_config
+from uol.model_config import (
+    COMPARE_GRAPH,
+    CONFIG,
+    FORMAT,
+    MEMBERS,
+    SCORE_GRAPH,
+    FolderConfig,
+    is_ensemble,
+    read_config,
+    read_ensemble_config,
+)
 from uol.references import ReferenceSet
 from uol.released import find_model
 from uol.scorer import Scorer
@@ -31,10 +41,15 @@ def check_target(folder: str | os.PathLike[str]) -> None:
     if not target.is_dir() or not any(target.iterdir()):
         return
     refusal = CallError(f"{target}: a folder with other files in it; choose another for the model")
-    if {entry.name for entry in target.iterdir()} - {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH}:
+    several = is_ensemble(target)
+    ours = {CONFIG, CARD, MEMBERS} if several else {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH}
+    if {entry.name for entry in target.iterdir()} - ours:
         raise refusal
-    try:
-        read_config(target)  # other projects' models have files of the same names
+    try:  # other projects' models have files of the same names
+        if several:
+            read_ensemble_config(target)
+        else:
+            read_config(target)
     except UolError as error:
         raise refusal from error
 
@@ -64,7 +79,7 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = Fal
 
 
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
-    """Read a model folder; what is missing or damaged in it is named."""
+    """Read the model folder of one network; what is missing or damaged in it is named."""
     folder = find_model(name)
     config = read_config(folder)
     for file in (MODEL, REFERENCES):

@@ -25,6 +25,16 @@ class Score:
     standard_error: float
 
 
+@dataclass(frozen=True)
+class EnsembleScore(Score):
+    """What the panel would say of one image by the mean of several models; `disagreement` is their deviation.
+
+    It is told in the panel's units, and is no part of the interval.
+    """
+
+    disagreement: float
+
+
 class Comparison(NamedTuple):
     """How the first of two images stands to the second; the three probabilities sum to 1."""
 
