@@ -151,7 +151,9 @@ class OnGpu(Brightness):
         return 4
 
 
-def test_asked_as_a_gpu_is_the_rows_are_the_same(files, tmp_path):
+@pytest.mark.parametrize("many", [5, 2000])
+def test_asked_as_a_gpu_is_the_rows_are_the_same(files, monkeypatch, many):
+    monkeypatch.setattr(bulk, "MANY", many)
     rng = np.random.default_rng(1)
     for k in range(0, 23, 2):
         size = 16 if k % 4 else 20  # of the model's own size, or to be resized
@@ -166,6 +168,40 @@ def test_asked_as_a_gpu_is_the_rows_are_the_same(files, tmp_path):
             assert (index, row["image"], row["error"]) == (other, wanted["image"], wanted["error"])
             assert row["value"] == pytest.approx(wanted["value"], abs=0.001)  # resizing may differ by a grey level
     assert list(score_files(OnGpu(), [])) == []
+
+
+def test_asked_as_a_gpu_is_faces_have_their_rows(files, faces):
+    class FacesOnGpu(OnGpu):
+        batch_size = 3
+
+    for all_faces in (False, True):
+        expected = list(score_files(Brightness(FACE), files[:6], all_faces))
+        assert list(score_files(FacesOnGpu(FACE), files[:6], all_faces)) == expected
+
+
+@pytest.mark.parametrize("fault", ["begin", "wait"])
+def test_a_fault_of_the_scorer_ends_the_run(files, fault):
+    class Faulty(OnGpu):
+        def begin(self, images):
+            if fault == "begin":
+                raise RuntimeError("out of memory")
+            return super().begin(images)
+
+        def score_pixels(self, pixels):
+            raise RuntimeError("out of memory")
+
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        list(score_files(Faulty(), files))
+    assert threading.active_count() == before
+
+
+def test_a_run_for_a_gpu_may_be_left_in_the_middle(files):
+    before = threading.active_count()
+    rows = score_files(OnGpu(), files * 3, workers=2)
+    assert [next(rows)[0] for _ in range(6)] == list(range(6))
+    rows.close()
+    assert threading.active_count() == before
 
 
 def test_faces_found_before_are_not_looked_for_again(files, faces, monkeypatch, tmp_path):

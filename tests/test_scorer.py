@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from uol import Score, Scorer
-from uol.asking import one_ahead
+from uol.asking import answered, one_ahead
 from uol.errors import CallError, ImageError
 from uol.model_config import ScoringConfig
 from uol.scores import rank_with_ties
@@ -79,6 +81,29 @@ def test_the_next_is_begun_before_an_answer_is_waited_for():
     assert list(one_ahead(map(begin, range(3)))) == [0, 1, 2]
     assert events == ["begin 0", "begin 1", "wait 0", "begin 2", "wait 1", "wait 2"]
     assert list(one_ahead([])) == []
+
+
+def test_answers_are_made_in_another_thread_and_given_in_order():
+    unanswered, most, threads = 0, 0, set()
+
+    def begin(k):
+        nonlocal unanswered, most
+        unanswered += 1
+        most = max(most, unanswered)
+
+        def wait():
+            nonlocal unanswered
+            threads.add(threading.current_thread())
+            unanswered -= 1
+            return k
+
+        return wait
+
+    assert list(answered(map(begin, range(20)), ahead=2)) == list(range(20))
+    assert most <= 3
+    assert len(threads) == 1
+    assert threading.current_thread() not in threads
+    assert list(answered([])) == []
 
 
 def test_comparisons_sum_to_one_and_mirror(scorer, drawn):

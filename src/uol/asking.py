@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -47,8 +49,12 @@ class AskedWithImages(ABC):
         return 32
 
     def begin(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
-        """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores."""
-        return lambda: self.score_pixels(np.stack(images))
+        """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores.
+
+        The images' memory may be written over as soon as this returns.
+        """
+        pixels = np.stack(images)
+        return lambda: self.score_pixels(pixels)
 
     def score(self, images: Images | ImageLike, batch_size: int | None = None) -> list[Score]:
         """Score images given as paths, PIL images or uint8 arrays."""
@@ -88,6 +94,24 @@ def one_ahead(begun: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:
         waiting = wait
     if waiting is not None:
         yield waiting()
+
+
+def answered(begun: Iterable[Callable[[], Answer]], ahead: int = 2) -> Generator[Answer]:
+    """The answers of what was begun, in order, waited for and made in another thread than the one that begins.
+
+    Of those begun, `ahead` at most are not answered when the next is begun.
+    """
+    pool = ThreadPoolExecutor(1)
+    waiting: deque[Future[Answer]] = deque()
+    try:
+        for wait in begun:
+            waiting.append(pool.submit(wait))
+            if len(waiting) > ahead or waiting[0].done():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def as_sequence(images: Images | ImageLike) -> Images:

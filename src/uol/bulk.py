@@ -1,4 +1,4 @@
-"""Scoring many files: decoded and framed by threads, scored in batches, one row after another.
+"""Scoring many files: decoded and framed by threads or processes, scored in batches, one row after another.
 
 A row is {image, face, value, low, high, dispersion, error}: `face` says where the face was (None where images are
 taken whole), and `error` why an image has no score.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -17,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from uol.errors import ImageError
+from uol.decoding import MANY, SquareReader, can_share, reason
 from uol.images import fit_square, read_image
 from uol.row_file import FIGURES, Row
 
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Waiting: TypeAlias = list[tuple[int, list["FramedFile"]]]
 
-_TOGETHER = 8  # files that a thread decodes in one go, where each takes a fraction of a millisecond
+_TOGETHER = 16  # files decoded in one go for a GPU, where each takes a fraction of a millisecond
+_AHEAD = 4  # batches in memory for a GPU: the first ready, the others being decoded
 
 
 class FramedFile(NamedTuple):
@@ -49,24 +52,19 @@ class FileFramer(NamedTuple):
     config: ModelConfig
     all_faces: bool = False
     cache: FaceCache | None = None
-    quick: bool = False  # decode and resize plain JPEG files without Pillow, for a GPU that would wait
 
     def frame(self, path: Path) -> list[FramedFile]:
         """Decode a file and frame it."""
-        return frame_file(path, self.config, self.all_faces, self.cache, self.quick)
-
-    def frame_some(self, paths: Sequence[Path]) -> list[list[FramedFile]]:
-        """Decode several files and frame them."""
-        return [self.frame(path) for path in paths]
+        return frame_file(path, self.config, self.all_faces, self.cache)
 
 
 def frame_file(
-    path: Path, config: ModelConfig, all_faces: bool = False, cache: FaceCache | None = None, quick: bool = False
+    path: Path, config: ModelConfig, all_faces: bool = False, cache: FaceCache | None = None
 ) -> list[FramedFile]:
     """Decode a file and frame it as a model wants: whole, its main face, or every sure face, the largest first."""
     try:
         if config.framing == "whole":
-            return [FramedFile(str(path), _read_square(path, config, quick))]
+            return [FramedFile(str(path), _square(read_image(path), config))]
         from uol.faces import find_face, find_faces
 
         find_main = find_face if cache is None else cache.get
@@ -74,10 +72,8 @@ def frame_file(
         return [
             FramedFile(str(path), _square(Image.fromarray(aligned.image), config), _face(aligned)) for aligned in found
         ]
-    except ImageError as error:
-        return [FramedFile(str(path), None, error=str(error))]
     except Exception as error:  # a fault in a decoder or the detector costs this image, not the run
-        return [FramedFile(str(path), None, error=f"{path}: {type(error).__name__}: {error}")]
+        return [FramedFile(str(path), None, error=reason(path, error))]
 
 
 def score_files(
@@ -90,24 +86,69 @@ def score_files(
 ) -> Iterator[tuple[int, list[Row]]]:
     """Rows of each file, in order, as (index, rows); none ends the run.
 
-    Threads decode and look for faces while a batch is scored, and a GPU has the next batch before the last one's
-    answers are solved. No more wait than two batches, so that a folder of any size takes the same memory. With a
-    `cache`, main faces found before are not looked for again.
+    Files are decoded, and faces looked for, while a batch is scored; a GPU has the next batch before the last one's
+    answers are solved. No more wait than two batches, four for a GPU, so that a folder of any size takes the same
+    memory. With a `cache`, main faces found before are not looked for again.
     """
-    from uol.asking import one_ahead
+    from uol.asking import answered
 
     size = scorer.batch_size if batch_size is None else batch_size
-    framer = FileFramer(scorer.config, all_faces, cache, quick=scorer.on_gpu)
-    batches = _batches(_framed(paths, framer, workers or os.cpu_count() or 1, 2 * size), size)
-    if not scorer.on_gpu:  # nothing works meanwhile: each batch's rows are given as soon as they are there
-        for waiting in batches:
+    workers = workers or os.cpu_count() or 1
+    if scorer.on_gpu and scorer.config.framing == "whole" and len(paths) > 1:
+        batches = whole_batches(paths, scorer.config, size, workers)
+    else:
+        batches = _batches(_framed(paths, FileFramer(scorer.config, all_faces, cache), workers, 2 * size), size)
+    with closing(batches):  # at once where the run is left in the middle, not when memory is next tidied up
+        if scorer.on_gpu:
+            with closing(answered(_begun(scorer, waiting) for waiting in batches)) as answers:
+                for rows in answers:
+                    yield from rows
+            return
+        for waiting in batches:  # nothing works meanwhile: each batch's rows are given as soon as they are there
             yield from _begun(scorer, waiting)()
-        return
-    for rows in one_ahead(_begun(scorer, waiting) for waiting in batches):
-        yield from rows
 
 
-def _batches(framed: Iterator[tuple[int, list[FramedFile]]], size: int) -> Iterator[Waiting]:
+def whole_batches(
+    paths: Sequence[Path], config: ModelConfig, size: int, workers: int, processes: bool | None = None
+) -> Generator[Waiting]:
+    """Files taken whole, `size` at a time; pixels are there until the next batch is asked for.
+
+    Many files are decoded by processes, unless told otherwise, and with Pillow; a few by threads, and plain JPEG
+    files without it.
+    """
+    if processes is None:
+        processes = len(paths) > MANY and can_share()
+    names = [str(path) for path in paths]
+    room = size * min(_AHEAD, -(-len(names) // size))
+    quick = None if processes else partial(_quick_square, config=config)
+    reader = SquareReader(room, config.resize, config.crop, quick, workers if processes else 0)
+    pool = ThreadPoolExecutor(workers)
+
+    def begin(start: int) -> list[Future[list[str | None]]]:
+        end = min(start + size, len(names))
+        return [
+            pool.submit(reader.read, at % room, names[at : min(at + _TOGETHER, end)])
+            for at in range(start, end, _TOGETHER)
+        ]
+
+    try:
+        reading = deque(begin(start) for start in range(0, min(room, len(names)), size))
+        for start in range(0, len(names), size):
+            errors = [error for part in reading.popleft() for error in part.result()]
+            pixels = reader.pixels[start % room :].transpose(0, 3, 1, 2)
+            yield [
+                (start + k, [FramedFile(names[start + k], pixels[k] if error is None else None, None, error)])
+                for k, error in enumerate(errors)
+            ]
+            if start + room < len(names):
+                reading.append(begin(start + room))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        reader.close()
+        pool.shutdown(wait=True)
+
+
+def _batches(framed: Iterator[tuple[int, list[FramedFile]]], size: int) -> Generator[Waiting]:
     """Files until they have `size` images, or twice as many files."""
     waiting: Waiting = []
     count = 0
@@ -132,24 +173,18 @@ def _framed(
     if len(paths) == 1:  # no thread for a single photograph
         yield 0, framer.frame(paths[0])
         return
-    together = _TOGETHER if framer.quick and framer.config.framing == "whole" else 1
-    parts = (paths[start : start + together] for start in range(0, len(paths), together))
     pool = ThreadPoolExecutor(workers)
-    queue: deque[Future[list[list[FramedFile]]]] = deque()
+    queue: deque[Future[list[FramedFile]]] = deque()
     index = 0
     try:
-        more = True
-        while more or queue:
-            part = next(parts, None) if more else None
-            more = part is not None
-            if part is not None:
-                queue.append(pool.submit(framer.frame_some, part))
-                if len(queue) * together < ahead:
-                    continue
-            if queue:
-                for found in queue.popleft().result():
-                    yield index, found
-                    index += 1
+        for path in paths:
+            queue.append(pool.submit(framer.frame, path))
+            if len(queue) >= ahead:
+                yield index, queue.popleft().result()
+                index += 1
+        while queue:
+            yield index, queue.popleft().result()
+            index += 1
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -176,19 +211,19 @@ def row(framed: FramedFile, score: Score | None) -> Row:
 
 
 def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return value if value == value else None  # a hundredth of the time that np.isnan takes for a single value
 
 
-def _read_square(path: Path, config: ModelConfig, quick: bool) -> Pixels:
-    if quick:
-        from uol.plain_jpeg import read_plain_jpeg, resized
+def _quick_square(path: str, config: ModelConfig) -> Pixels:
+    """(crop, crop, 3), of a plain JPEG file without Pillow."""
+    from uol.plain_jpeg import read_plain_jpeg, resized
 
-        pixels = read_plain_jpeg(path)
-        if pixels is not None:
-            start = (config.resize - config.crop) // 2
-            inside = slice(start, start + config.crop)
-            return np.array(resized(pixels, config.resize)[inside, inside]).transpose(2, 0, 1)
-    return _square(read_image(path), config)
+    pixels = read_plain_jpeg(path)
+    if pixels is None:
+        return fit_square(read_image(path), config.resize, config.crop)
+    start = (config.resize - config.crop) // 2
+    inside = slice(start, start + config.crop)
+    return resized(pixels, config.resize)[inside, inside]
 
 
 def _square(image: Image.Image, config: ModelConfig) -> Pixels:

@@ -68,7 +68,7 @@ class Scorer(AskedWithImages):
         """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores.
 
         A GPU works on while its earlier answers are solved. The images are gathered in memory that it reads by itself,
-        with the channels last, as the network wants them.
+        with the channels last, as the network wants them; their own may be written over as soon as this returns.
         """
         return self._begin(self._gathered(images))
 
@@ -156,8 +156,8 @@ class Scorer(AskedWithImages):
         half = self.calibration.half_width(raw.standard_error)
         low, high = np.clip(value - half, *bounds), np.clip(value + half, *bounds)
         dispersion = self.calibration.dispersion(degrees)
-        columns = zip(value, low, high, dispersion, raw.standard_error, strict=True)
-        return [Score(*map(float, row)) for row in columns]
+        columns = np.stack([value, low, high, dispersion, raw.standard_error], 1)
+        return [Score(*row) for row in columns.tolist()]
 
     def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
         """Bradley-Terry scores before calibration; `leave_one_out` where the images are the references themselves."""
