@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from uol.calibration import Calibration
+from uol.ensemble import EnsembleScorer
 from uol.errors import CallError, UolError
 from uol.files import replacing, replacing_folder
 from uol.gaussians import Gaussians
@@ -180,12 +181,16 @@ class StoredTensor(NamedTuple):
     length: int
 
 
-def export_onnx(scorer: Scorer, folder: str | os.PathLike[str], source: str | os.PathLike[str] | None = None) -> float:
+def export_onnx(
+    scorer: Scorer | EnsembleScorer, folder: str | os.PathLike[str], source: str | os.PathLike[str] | None = None
+) -> float:
     """Write a model folder with graphs beside the tensors, whole or not at all; says how far they are from PyTorch.
 
     The folder can be moved as a whole. With `source`, the model folder that the scorer was loaded from, its files are
     copied as they are, float16 included.
     """
+    if isinstance(scorer, EnsembleScorer):
+        raise CallError("an ensemble cannot be exported; train one network with it as a teacher, and export that")
     _check_exportable(scorer)
     check_target(folder)
     with replacing_folder(folder) as temporary:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from uol.errors import CallError
 
 if TYPE_CHECKING:
+    from uol.ensemble import EnsembleScorer
     from uol.onnx_scorer import OnnxScorer
     from uol.scorer import Scorer
 
@@ -50,16 +51,20 @@ def fingerprint(folder: Path) -> str:
         digest.update(str(weights.stat().st_size).encode())
         with open(weights, "rb") as file:
             digest.update(file.read(65536))
+    for member in sorted((folder / "members").glob("*/")):
+        digest.update(fingerprint(member).encode())
     return digest.hexdigest()
 
 
-def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto") -> Scorer | OnnxScorer:
+def open_model(
+    name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto"
+) -> Scorer | EnsembleScorer | OnnxScorer:
     """Open a model for asking.
 
     Left to choose, a model with a graph beside it is asked through onnxruntime, which starts in a fraction of the time
     torch takes, unless a GPU is there and not ruled out. Graphs run on the processor, whatever there is.
     """
-    from uol.model_config import SCORE_GRAPH
+    from uol.model_config import SCORE_GRAPH, is_ensemble
 
     folder = find_model(name)
     if runtime == "auto":
@@ -69,6 +74,8 @@ def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: 
     if runtime == "onnx":
         if device == "cuda":
             raise CallError("a GPU is used by torch alone: --device cuda needs --runtime torch")
+        if is_ensemble(folder):
+            raise CallError(f"{folder}: an ensemble of several networks has no graphs: ask it with --runtime torch")
         from uol.onnx_scorer import OnnxScorer
 
         return OnnxScorer(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,21 @@ from uol.rated_images import RatedImages
 from uol.references import ReferenceSet, choose_references
 from uol.scores import Comparison, Score
 
+if TYPE_CHECKING:
+    from uol.ensemble import EnsembleScorer
+
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30
 
 _GPU_BATCH = 256
 _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
+
+
+class Told(NamedTuple):
+    """What one network says of N images: outcomes against its references (N, R, 3), degrees of dispersion (N,)."""
+
+    outcomes: npt.NDArray[np.float64]
+    degrees: npt.NDArray[np.float64]
 
 
 class Scorer(AskedWithImages):
@@ -70,17 +80,28 @@ class Scorer(AskedWithImages):
         A GPU works on while its earlier answers are solved. The images are gathered in memory that it reads by itself,
         with the channels last, as the network wants them; their own may be written over as soon as this returns.
         """
-        return self._begin(self._gathered(images))
+        return self._begin(self.gathered(images))
 
-    def _gathered(self, images: Sequence[Pixels]) -> Tensor:
+    def gathered(self, images: Sequence[Pixels]) -> Tensor:
+        """Framed images in one tensor (N, 3, crop, crop), as `begin` wants them."""
         rows = [image.transpose(1, 2, 0) for image in images]
         gathered = torch.empty((len(rows), *rows[0].shape), dtype=torch.uint8, pin_memory=self.on_gpu)
         # By numpy: torch would share out each image among all cores, and wait for those that decode the next ones.
         np.stack(rows, out=gathered.numpy())
         return gathered.permute(0, 3, 1, 2)
 
-    @torch.inference_mode()
     def _begin(self, pixels: Tensor) -> Callable[[], list[Score]]:
+        told = self.begin_outcomes(pixels)
+
+        def wait() -> list[Score]:
+            outcomes, degrees = told()
+            return self._scores(self.solved(outcomes), degrees)
+
+        return wait
+
+    @torch.inference_mode()
+    def begin_outcomes(self, pixels: Tensor) -> Callable[[], Told]:
+        """Begin to compare framed images, uint8 (N, 3, crop, crop), with the references, as fast as for scores."""
         if self.on_gpu and not pixels.is_cuda:
             pixels = pixels.pin_memory()  # itself where it is already
         gaussians = self._embed_for_scores(pixels.to(self._device, non_blocking=True))
@@ -90,10 +111,10 @@ class Scorer(AskedWithImages):
         if arrived is not None:
             arrived.record()
 
-        def wait() -> list[Score]:
+        def wait() -> Told:
             if arrived is not None:
                 arrived.synchronize()
-            return self._scores(self._solved(outcomes.numpy()), degrees.numpy())
+            return Told(outcomes.numpy(), degrees.numpy())
 
         return wait
 
@@ -146,6 +167,10 @@ class Scorer(AskedWithImages):
         """Scores of the references, each compared with all others: how good the scale is."""
         return self.score_embedded(self.references.gaussians, leave_one_out=True)
 
+    def score_exactly(self, pixels: Tensor) -> list[Score]:
+        """Scores of framed images in float32 throughout, wherever it is computed: those that are tabled."""
+        return self.score_embedded(self.embed_pixels(pixels))
+
     def score_embedded(self, gaussians: Gaussians, leave_one_out: bool = False) -> list[Score]:
         """Scores of images already embedded."""
         return self._scores(self.raw_estimates(gaussians, leave_one_out), self.degrees(gaussians))
@@ -162,11 +187,12 @@ class Scorer(AskedWithImages):
     def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
         """Bradley-Terry scores before calibration; `leave_one_out` where the images are the references themselves."""
         outcomes = self.outcomes(gaussians)
-        return self._solved(outcomes, 1 - np.eye(len(outcomes)) if leave_one_out else None)
+        return self.solved(outcomes, 1 - np.eye(len(outcomes)) if leave_one_out else None)
 
-    def _solved(
+    def solved(
         self, outcomes: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None = None
     ) -> bradley_terry.Estimates:
+        """Bradley-Terry scores of images whose outcomes against the references (N, R, 3) are known."""
         return bradley_terry.estimate(
             read_outcomes(outcomes, self.scoring.outcomes),
             self.references.scores,
@@ -233,12 +259,12 @@ class Scorer(AskedWithImages):
 
         Intervals are calibrated on the anchors themselves, each scored with itself left out.
         """
-        _check_anchors(rated)
+        check_anchors(rated)
         return self.anchor_embedded(rated, self.embed(rated.images))
 
     def anchor_embedded(self, rated: RatedImages, gaussians: Gaussians) -> Scorer:
         """As `anchor`, with rated images that are embedded already."""
-        _check_anchors(rated)
+        check_anchors(rated)
         scorer = Scorer.build(self.model, rated, gaussians, self.scoring, per_bin=len(rated))
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
         # Even ten anchors need the line: another panel's standard is what they are there to tell.
@@ -249,11 +275,11 @@ class Scorer(AskedWithImages):
     # ---------------------------------------------------------------- keeping
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str]) -> Scorer:
-        """Load a model folder."""
-        from uol.model_folder import load_scorer
+    def from_pretrained(cls, name: str | os.PathLike[str]) -> Scorer | EnsembleScorer:
+        """Load a model by name or folder; that of several networks answers as one does."""
+        from uol.ensemble_folder import load_model
 
-        return load_scorer(name)
+        return load_model(name)
 
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
         """Write a model folder: config.json, model.safetensors, references.safetensors, README.md.
@@ -312,7 +338,8 @@ class Scorer(AskedWithImages):
         return mean + deviation * noise.to(mean)
 
 
-def _check_anchors(rated: RatedImages) -> None:
+def check_anchors(rated: RatedImages) -> None:
+    """Refuse to make a panel's scale from too few images."""
     if len(rated) < FEWEST_ANCHORS:
         raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring needs at least {FEWEST_ANCHORS}")
 

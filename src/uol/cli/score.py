@@ -18,8 +18,7 @@ from uol.errors import CallError
 from uol.released import DEFAULT
 
 if TYPE_CHECKING:
-    from uol.onnx_scorer import OnnxScorer
-    from uol.scorer import Scorer
+    from uol.asking import AskedWithImages
 
 
 class Runtime(StrEnum):
@@ -106,6 +105,10 @@ def score(
         if runtime is Runtime.ONNX:
             raise CallError("--explain needs --runtime torch")
     scorer = open_model(model, "torch" if explain is not None else runtime.value, device.value)
+    if explain is not None:
+        from uol.reports.explain import check_explainable
+
+        check_explainable(scorer)
     rows = _score(scorer, model, paths, out, all_faces, face_cache)
     if explain is not None:
         _explain(scorer, rows, explain)
@@ -271,7 +274,7 @@ def _check_targets(paths: list[Path], *targets: Path | None) -> None:
 
 
 def _score(
-    scorer: Scorer | OnnxScorer,
+    scorer: AskedWithImages,
     model: str,
     paths: list[Path],
     out: Path | None,

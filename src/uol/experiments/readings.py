@@ -19,8 +19,8 @@ from uol.experiments.result import Provenance, Result, write_result
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
 from uol.methods.base import Predictions
+from uol.model_folder import load_scorer
 from uol.scale import Scale
-from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 
 _AT_ONCE = 256  # images compared with all references
@@ -33,7 +33,7 @@ class Consistency:
     """
 
     def __init__(self, model: Path, threshold: float) -> None:
-        self._scorer = Scorer.from_pretrained(model)
+        self._scorer = load_scorer(model)
         self._scorer.to("cuda" if torch.cuda.is_available() else "cpu")
         self.scale: Scale = self._scorer.panel.scale
         self._threshold = threshold * self.scale.unit

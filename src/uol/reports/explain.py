@@ -105,6 +105,14 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
         yield path
 
 
+def check_explainable(scorer: object) -> None:
+    """Refuse an ensemble before its images are scored: its score is no likelihood's maximum."""
+    from uol.ensemble import EnsembleScorer
+
+    if isinstance(scorer, EnsembleScorer):
+        raise CallError("--explain: draws the comparisons of one network, not of an ensemble; name one of its members")
+
+
 def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
     """Where the picture of each image goes; in a folder, equal names are numbered."""
     if target.suffix.lower() in SUFFIXES - {".png"}:

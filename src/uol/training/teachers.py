@@ -25,19 +25,21 @@ class Teachers:
 
     @classmethod
     def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
-        """Load model or run folders; they must look at the same part of images as the pupil, in whatever size."""
-        from uol.model_folder import load_scorer
+        """Load model or run folders, of an ensemble all its members.
+
+        They must look at the same part of images as the pupil, in whatever size.
+        """
+        from uol.ensemble_folder import load_members
 
         models = []
-        for folder in folders:
-            model = load_scorer(folder).model
-            config = model.config
+        for folder, member in ((name, member) for name in folders for member in load_members(name)):
+            config = member.config
             if config.framing != pupil.framing or config.crop * pupil.resize != pupil.crop * config.resize:
                 seen = [f"{one.framing}, {one.crop} of {one.resize} pixels" for one in (config, pupil)]
                 raise CallError(
                     f"{folder}: a teacher that sees another part of images ({seen[0]}; its pupil {seen[1]})"
                 )
-            models.append(model)
+            models.append(member.model)
         return cls(models)
 
     def to(self, device: torch.device) -> None:
