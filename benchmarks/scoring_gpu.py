@@ -2,7 +2,7 @@
 
 The yardstick is VGG16's features alone: weights and images in bfloat16, channels last, 256 at once, images already in
 the device's memory. Each stage prints what it found and adds it to the JSON file; one that fails is named, and the rest
-go on.
+go on. What matters most comes first, and no stage is begun after `--seconds`.
 
     python benchmarks/scoring_gpu.py photos/ --json scoring.json
     python benchmarks/scoring_gpu.py photos/ --images 64        # on a processor, to see that it works
@@ -26,23 +26,27 @@ from PIL import Image
 from torch import Tensor
 
 from scoring import scorer_of
-from uol.bulk import FileFramer, FramedFile, frame_file, row, score_files
+from uol.bulk import FramedFile, frame_file, row, score_files, whole_batches
+from uol.decoding import can_share
 from uol.images import find_images, read_image
 from uol.model_config import ModelConfig
+from uol.model_folder import load_scorer
 from uol.row_file import RowFile
 from uol.scorer import Scorer
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
-PHOTO = 350  # pixels of a side of the files that have to be resized
+PHOTO, PHOTOS = 350, 256  # pixels of a side, and how many, of the files that have to be resized
+BEGAN = time.perf_counter()
 
 
 class Findings:
     """What was found, printed and written as it comes."""
 
-    def __init__(self, target: Path | None) -> None:
+    def __init__(self, target: Path | None, seconds: float) -> None:
         self.values: dict[str, Any] = {}
         self._target = target
+        self._seconds = seconds
 
     def add(self, name: str, text: str, **values: Any) -> None:
         """Print a line and keep its figures."""
@@ -59,7 +63,9 @@ class Findings:
         self.add(name, text, images_per_second=rate, of_bare=rate / bare, images=images)
 
     def stage(self, name: str, work: Callable[[], object]) -> None:
-        """Do a stage; what goes wrong in it is said."""
+        """Do a stage, unless time is over; what goes wrong in it is said."""
+        if time.perf_counter() - BEGAN > self._seconds:
+            return self.add(name, f"left out after {self._seconds:g} s", left_out=True)
         try:
             work()
         except Exception as error:
@@ -87,7 +93,7 @@ def median_seconds(work: Callable[[], object], repeats: int, warm: int = 1) -> f
 
 @torch.inference_mode()
 def bare_backbone(found: Findings, scorer: Scorer, batch: int, repeats: int) -> None:
-    """Images per second of the convolutions alone; and of the same from bytes, cast as it goes."""
+    """Images per second of the convolutions alone."""
     net = copy.deepcopy(scorer.model.backbone.net).to(DEVICE, torch.bfloat16 if GPU else torch.float32)
     net = net.eval().to(memory_format=torch.channels_last)
     crop = scorer.config.crop
@@ -100,6 +106,12 @@ def bare_backbone(found: Findings, scorer: Scorer, batch: int, repeats: int) -> 
             net.forward_features(images)
 
     found.rate("bare backbone", times * batch, median_seconds(alone, repeats, warm=5 if GPU else 1))
+
+
+@torch.inference_mode()
+def backbone_from_bytes(found: Findings, scorer: Scorer, batch: int, repeats: int) -> None:
+    """Images per second of the same from bytes, cast as it goes."""
+    crop, times = scorer.config.crop, 8 if GPU else 1
     pixels = torch.randint(0, 256, (batch, 3, crop, crop), dtype=torch.uint8, device=DEVICE)
     pixels = pixels.contiguous(memory_format=torch.channels_last)
 
@@ -121,7 +133,7 @@ def framed_pixels(files: list[Path], config: ModelConfig) -> list[np.ndarray[Any
 @torch.inference_mode()
 def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats: int) -> None:
     """Milliseconds of each part of one batch, one after the other: what overlaps in earnest does not here."""
-    gathered = scorer._gathered(images)
+    gathered = scorer.gathered(images)
     pixels = gathered.to(DEVICE)
     gaussians = scorer._embed_for_scores(pixels)
     outcomes = scorer.outcomes(gaussians)
@@ -132,12 +144,12 @@ def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats
         return scorer._probabilities(gaussians, scorer._left, scorer._right)
 
     parts: dict[str, Callable[[], object]] = {
-        "gather": lambda: scorer._gathered(images),
+        "gather": lambda: scorer.gathered(images),
         "transfer": lambda: gathered.to(DEVICE, non_blocking=True),
         "embed": lambda: scorer._embed_for_scores(pixels),
         "compare": compared,
         "copy back": lambda: compared().to("cpu", non_blocking=True),
-        "solve": lambda: scorer._scores(scorer._solved(outcomes), scorer.degrees(gaussians)),
+        "solve": lambda: scorer._scores(scorer.solved(outcomes), scorer.degrees(gaussians)),
         "rows": lambda: [row(one, score) for one, score in zip(framed, scores, strict=True)],
     }
     times = {name: 1000 * median_seconds(work, repeats) for name, work in parts.items()}
@@ -164,20 +176,22 @@ def agreement(found: Findings, scorer: Scorer, images: list[Any]) -> None:
     )  # fmt: skip
 
 
-def decoding(found: Findings, name: str, files: list[Path], config: ModelConfig) -> None:
-    """Framed images per second of threads alone, by Pillow and without it."""
-    from uol.bulk import _framed
+def pipeline_alone(found: Findings, name: str, files: list[Path], config: ModelConfig, size: int) -> None:
+    """Images per second from files to batches in memory, without a network; starting the processes counts.
 
+    Beside them the time that this process spends on an image: the part that no more cores make shorter.
+    """
     cores = os.cpu_count() or 1
-    for quick in (False, True):
-        frame_file(files[0], config, quick=quick)  # what is imported first does not count
-        for workers in sorted({1, max(1, cores // 2), cores}):
-            some = files[: max(200, 400 * workers)]
-            began = time.perf_counter()
-            for _ in _framed(some, FileFramer(config, quick=quick), workers, 512):
+    for processes in (True, False) if can_share() else (False,):
+        for workers in sorted({1, max(1, cores // 2), cores}, reverse=True):
+            some = files[: 400 * workers]
+            began, own = time.perf_counter(), time.process_time()
+            for _ in whole_batches(some, config, size, workers, processes):
                 pass
-            way = "without Pillow" if quick else "Pillow"
-            found.rate(f"decoding {name}, {way}, {workers} threads", len(some), time.perf_counter() - began)
+            seconds, own = time.perf_counter() - began, time.process_time() - own
+            way = f"{workers} processes" if processes else f"{workers} threads"
+            note = f"; {1e6 * own / len(some):.0f} µs of this process each"
+            found.rate(f"{name} to batches, {way}", len(some), seconds, note)
 
 
 def scoring_files(found: Findings, name: str, scorer: Scorer, files: list[Path], repeats: int, **options: Any) -> None:
@@ -243,7 +257,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="a folder of JPEG files")
     parser.add_argument("--images", type=int, default=8192 if GPU else 64, help="images of each stage; files repeat")
     parser.add_argument("--batch", type=int, default=256 if GPU else 8, help="images at once in the bare backbone")
-    parser.add_argument("--repeats", type=int, default=5 if GPU else 1)
+    parser.add_argument("--repeats", type=int, default=3 if GPU else 1)
+    parser.add_argument("--seconds", type=float, default=50 if GPU else 600, help="no stage is begun after that")
     parser.add_argument("--model", type=Path, help="a model folder, in place of a VGG16 with random weights")
     parser.add_argument("--face-cache", type=Path, help="a folder of aligned faces: a model of faces is measured too")
     parser.add_argument("--new-faces", type=int, default=64 if GPU else 4, help="photographs to find faces in, at most")
@@ -253,15 +268,13 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     asked = arguments()
-    found = Findings(asked.json)
+    found = Findings(asked.json, asked.seconds)
     machine = torch.cuda.get_device_name() if GPU else "processor"
     found.add(
         "device", f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", machine=machine,
         cores=os.cpu_count(), torch=torch.__version__,
     )  # fmt: skip
-    scorer = (Scorer.from_pretrained(asked.model) if asked.model else scorer_of(ModelConfig(pooling="positions"))).to(
-        DEVICE
-    )
+    scorer = (load_scorer(asked.model) if asked.model else scorer_of(ModelConfig(pooling="positions"))).to(DEVICE)
     files = find_images(asked.folder)
     many, repeats = repeated(files, asked.images), asked.repeats
     images = framed_pixels(files[: min(512, asked.images)], scorer.config)
@@ -273,29 +286,30 @@ def main() -> None:
     whole.model.config = scorer.config.model_copy(update={"framing": "whole"})
 
     found.stage("bare backbone", lambda: bare_backbone(found, whole, asked.batch, max(repeats, 3)))
-    found.stage("parts", lambda: parts_of_a_batch(found, whole, batch, repeats))
-    found.stage("agreement", lambda: agreement(found, whole, images))
+    found.stage("files", lambda: scoring_files(found, "files to scores", whole, many, repeats))
+    least = found.values.get("files to scores", {}).get("of_bare")
+    if least is not None:
+        found.add("files to scores, of the bare backbone", f"{least:.1%} (at least 60% is wanted)", of_bare=least)
     found.stage(
         "pixels in memory",
         lambda: found.rate("pixels to scores", len(host), median_seconds(lambda: whole.score_pixels(host), repeats)),
     )
-    found.stage("files", lambda: scoring_files(found, "files to scores", whole, many, repeats))
-    found.stage("rows", lambda: scoring_to_a_file(found, whole, many, repeats))
-    found.stage("decoding", lambda: decoding(found, "files as they are", many, whole.config))
+    found.stage("pipeline", lambda: pipeline_alone(found, "files", many, whole.config, whole.batch_size))
+    found.stage("parts", lambda: parts_of_a_batch(found, whole, batch, repeats))
+    found.stage("rows", lambda: scoring_to_a_file(found, whole, many, 1))
+    found.stage("agreement", lambda: agreement(found, whole, images))
     with tempfile.TemporaryDirectory() as folder:
-        larger = repeated(list(reencoded(files[: min(1024, asked.images)], Path(folder), PHOTO)), asked.images)
+        larger = repeated(list(reencoded(files[:PHOTOS], Path(folder), PHOTO)), asked.images)
         name = f"files of {PHOTO} pixels"
-        found.stage(name, lambda: scoring_files(found, f"{name} to scores", whole, larger, repeats))
-        found.stage("decoding", lambda: decoding(found, name, larger, whole.config))
+        found.stage(name, lambda: scoring_files(found, f"{name} to scores", whole, larger, 1))
+        found.stage(f"{name}, pipeline", lambda: pipeline_alone(found, name, larger, whole.config, whole.batch_size))
+    found.stage("bytes", lambda: backbone_from_bytes(found, whole, asked.batch, repeats))
     if asked.face_cache is not None:
         whole.model.config = scorer.config.model_copy(update={"framing": "face"})
         found.stage(
             "faces",
-            lambda: scoring_faces(found, whole, files, asked.face_cache, asked.images, repeats, asked.new_faces),
+            lambda: scoring_faces(found, whole, files, asked.face_cache, min(asked.images, 2048), 1, asked.new_faces),
         )
-    least = found.values.get("files to scores", {}).get("of_bare")
-    if least is not None:
-        found.add("files to scores, of the bare backbone", f"{least:.1%} (at least 60% is wanted)", of_bare=least)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Whole images decoded into one stretch of memory, a few files at a time: by the asking thread, or by processes.
 
-Of each image a thread spends up to 0.1 ms in Python, under a lock that it gives back and takes again a dozen times: many
-threads wait for one another, and the one that feeds a GPU waits among them. Processes have a lock each. They load
+Of each image a thread spends up to 0.1 ms in Python, under a lock that it gives back and takes again a dozen times:
+many threads wait for one another, and the one that feeds a GPU waits among them. Processes have a lock each. They load
 neither torch nor a model, so that one starts in a fraction of a second, and they are told of files through a pipe: a
 line of JSON [place, [path, …]] in, a line [null or an error, …] out. The pixels go through shared memory.
 """
