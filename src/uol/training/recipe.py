@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -53,6 +53,9 @@ class Recipe(BaseModel):
         (), description="trained models that judge every batch too; {split} in a path is the split's name"
     )
     teacher_weight: float = Field(0.5, ge=0, le=1, description="their share in the target of a pair")
+    panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (), description="where several panels train: passes over the images of each in an epoch; empty: one"
+    )
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="sgd has a momentum of 0.9")

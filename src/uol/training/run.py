@@ -19,10 +19,11 @@ from uol.backbones import EFFICIENTNET_LITE0, Backbone
 from uol.errors import CallError, UolError
 from uol.files import write_text
 from uol.methods.base import Method
-from uol.rated_images import Indices
+from uol.rated_images import Indices, RatedImages
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
 from uol.training.loop import EpochReport, train
+from uol.training.panels import check_panels, join, rating_levels
 from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
 
 RECIPE, CHECKPOINT, METRICS = "recipe.yaml", "checkpoint.safetensors", "metrics.csv"
@@ -41,17 +42,15 @@ def run(
 
     `folder` keeps the recipe, the losses per epoch and a checkpoint; the same call on it resumes a run that stopped.
     """
-    rated = packed.rated
-    if not rated.rated:
-        raise UolError(f"{rated.name}: nobody rated these images; training needs ratings")
-    if len(rated) < _FEWEST_IMAGES:
-        raise UolError(f"{rated.name}: {len(rated)} rated images are too few to train on (at least {_FEWEST_IMAGES})")
-    if np.ptp(rated.scores) == 0:
-        raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
+    for panel in packed.panels:
+        _check_ratings(panel.rated)
+    check_method(recipe, len(packed.panels))
     training, held_out = hold_out(packed, recipe)
+    check_panels(training, recipe)
     torch.manual_seed(recipe.seed)
-    levels = 0 if rated.histograms is None else rated.histograms.shape[1]
-    method = methods.find(recipe.method)(recipe, rated.scale, levels)  # before the folder is claimed: it may refuse
+    several = {"panels": len(packed.parts)} if packed.parts else {}
+    kind = methods.find(recipe.method)
+    method = kind(recipe, packed.rated.scale, rating_levels(packed), **several)  # before the folder is claimed
     method.prepare_for(training)
     checkpoint = None
     reports: list[EpochReport] = []
@@ -74,7 +73,11 @@ def run(
 
 
 def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, PackedImages | None]:
-    """Divide images at random into those that train and those that calibrate."""
+    """Divide images at random into those that train and those that calibrate; of several panels, each of them."""
+    if packed.parts:
+        divided = [hold_out(panel, recipe) for panel in packed.parts]
+        kept = [one for _, one in divided if one is not None]
+        return join([one for one, _ in divided]), join(kept) if kept else None
     kept = held_out_count(len(packed), recipe)
     shuffled: Indices = np.random.default_rng([recipe.seed, 0xCA11]).permutation(len(packed))
     if kept == 0:
@@ -87,14 +90,31 @@ def held_out_count(images: int, recipe: Recipe) -> int:
     return max(round(images * recipe.held_out), 2) if recipe.held_out else 0
 
 
-def check_before_reading(recipe: Recipe) -> None:
+def check_method(recipe: Recipe, panels: int) -> None:
+    """Refuse several panels for a method that is trained on one."""
+    if panels > 1 and not methods.find(recipe.method).takes_panels:
+        able = ", ".join(name for name in methods.names() if methods.find(name).takes_panels)
+        raise CallError(f"method {recipe.method} is trained on one panel; several can train {able}")
+
+
+def check_before_reading(recipe: Recipe, panels: int = 1) -> None:
     """Find what cannot be trained before images are read and faces are found, which may take minutes."""
+    check_method(recipe, panels)
     methods.find(recipe.method)
     for backbone in filter(None, (recipe.model.backbone, recipe.second_backbone)):
         if not timm.is_model(backbone):
             Backbone(backbone)  # which says so
     if recipe.init not in (None, "timm", EFFICIENTNET_LITE0) and not Path(str(recipe.init)).is_file():
         raise CallError(f"{recipe.init}: no such file of weights")
+
+
+def _check_ratings(rated: RatedImages) -> None:
+    if not rated.rated:
+        raise UolError(f"{rated.name}: nobody rated these images; training needs ratings")
+    if len(rated) < _FEWEST_IMAGES:
+        raise UolError(f"{rated.name}: {len(rated)} rated images are too few to train on (at least {_FEWEST_IMAGES})")
+    if np.ptp(rated.scores) == 0:
+        raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
 
 
 def _claim(folder: Path, recipe: Recipe, images: str) -> None:
