@@ -63,7 +63,14 @@ def makeup(right: int = 80, pairs: int = 107) -> dict[str, Any]:
 def whole_row(method: str = "uol", pc: float = 0.9, **changes: Any) -> list[Result]:
     """Five folds of one method with everything a result may have."""
     other = elsewhere(pc - 0.3, replicates=replicates(pc - 0.3) | {"mae": None, "rmse": None}, groups=groups(pc - 0.3))
-    parts = {"transfer": {"mebeauty": other}, "makeup": makeup(), "spread": spread(), "groups": groups(pc)}
+    joint = metrics(pc, trained=True, split="2022", score_sd=1.0, replicates=replicates(pc))
+    parts = {
+        "transfer": {"mebeauty": other},
+        "beside": {"another": joint},
+        "makeup": makeup(),
+        "spread": spread(),
+        "groups": groups(pc),
+    }
     return [
         measured(f"fold-{k}", 0, pc, method=method, replicates=replicates(pc, k), **(parts | changes))
         for k in range(1, 6)

@@ -42,6 +42,7 @@ class Kind(StrEnum):
     FOLDS = "folds"
     SEEDS = "seeds"
     TRANSFER = "transfer"
+    BESIDE = "beside"
     PAIRS = "pairs"
     MAKEUP = "makeup"
     RANGE = "range"

@@ -56,15 +56,25 @@ def train(
     split: SplitOption = None,
     recipe: Annotated[str, typer.Option("--recipe", "-r", help="A recipe that ships, or a YAML file.")] = "paper",
     init: Annotated[str | None, typer.Option("--init", help="Backbone weights: a safetensors file, or timm.")] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Another panel trains the same network: NAME=FOLDER, or NAME=FOLDER:SPLIT."),
+    ] = None,
+    read_beside: Annotated[
+        list[str] | None,
+        typer.Option("--with-read", help="How to read it, as NAME:table=FILE, NAME:scale=1,10, NAME:image=COLUMN."),
+    ] = None,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set epochs=50.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model on a data set and test it on the images the split keeps apart.
 
-    With --fold all each fold has a folder of its own in the run folder.
+    With --fold all each fold has a folder of its own in the run folder. Panels that train together (--with) are never
+    compared; each is tested with references of its own, and its model is in panels/NAME/model of the run folder.
 
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
+    from uol.cli.train_beside import load_beside, pack_beside, rows_beside
     from uol.experiments.trial import MODEL, Origin, trial
     from uol.training.batches import PackedImages
     from uol.training.recipe import load_recipe
@@ -72,24 +82,29 @@ def train(
 
     asked = changes_of(changes, init)
     settings = load_recipe(recipe, asked)
-    check_before_reading(settings)
+    check_before_reading(settings, 1 + len(beside or []))
     rated = load(data, root, table, scale, read)
-    chosen = _splits(rated, split)
+    chosen = splits_of(rated, split)
+    others = load_beside(rated, beside or [], read_beside or [])
     with progress_bar("reading images", len(rated)) as update:
         packed = PackedImages.pack(rated, settings.model, lambda done, _: update(done))
-    rows = []
+    also = pack_beside(others, settings.model)
+    rows: list[dict[str, Any]] = []
     for name, parts in chosen.items():
         folder = out / name if split == "all" else out
         say(f"{settings.method} on {rated.name}, {name}: {len(parts.train)} images, {settings.epochs} epochs")
         with progress_bar("training", settings.epochs) as update:
             origin = Origin(Path(recipe).stem, asked)
-            result = trial(packed, name, parts, settings, folder, origin, lambda e: update(e.epoch, _word(e)))
+            result = trial(
+                packed, name, parts, settings, folder, origin, lambda e: update(e.epoch, _word(e)), beside=also
+            )
         say(f"model: {folder / MODEL}" if (folder / MODEL).is_dir() else f"{settings.method} makes no model folder")
         if result is None:
             say("no images are kept apart to test on")
         else:
             rows.append({"data": rated.name, "split": name, **result.metrics.model_dump()})
-    _show(rows, as_json, single=split != "all")
+            rows += rows_beside(result, folder)
+    _show(rows, as_json, single=split != "all" and not also)
 
 
 def evaluate(
@@ -127,10 +142,10 @@ def evaluate(
     rows = []
     packed: dict[object, PackedImages] = {}
     for run in runs:
-        scorer = Scorer.from_pretrained(run / MODEL if (run / MODEL).is_dir() else run)
+        name, own, panel = _tested_on(run, rated, split)
+        scorer = Scorer.from_pretrained(run / panel / MODEL if (run / MODEL).is_dir() else run)
         scorer.to(where)
         config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing.value})
-        name, own = _tested_on(run, rated, split)
         if config not in packed:
             with progress_bar("reading images", len(rated)) as update:
                 packed[config] = PackedImages.pack(rated, config, lambda done, _: update(done))
@@ -156,38 +171,53 @@ def _runs(model: Path) -> list[Path]:
     return runs
 
 
-def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | None, bool]:
-    """The split whose images test a run, None for the whole set; and whether it is the run's own data set.
+def _home(model: Path) -> Path:
+    """The run folder of a panel's model, panels/NAME/model of it; any other folder is its own."""
+    from uol.experiments.joint import PANELS
 
-    On its own data set a run is tested on the images that its own split keeps apart, and on no others.
+    place = model.resolve()
+    return place.parents[2] if place.name == "model" and place.parent.parent.name == PANELS else model
+
+
+def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | None, bool, Path]:
+    """The split whose images test a run, None for the whole set; whether it is the run's own data set; whose model.
+
+    On its own data set a run is tested on the images that its own split keeps apart, and on no others, with the model
+    of that panel where several trained it.
     """
+    from uol.experiments.joint import own_split
     from uol.experiments.result import read_result
 
-    if (run / "result.json").is_file():
-        result = read_result(run / "result.json")
-        if result.provenance.data.fingerprint == rated.fingerprint:
-            if split not in (None, "all") and result.split not in _splits(rated, split):
-                raise CallError(f"{run} was trained on images of that split; its own is {result.split}")
-            return result.split, True
-    if _trained_on_all(run, rated):
+    home = _home(run)
+    if (home / "result.json").is_file():
+        trained = own_split(read_result(home / "result.json"), rated.fingerprint)
+        if trained is not None:
+            name, panel = trained
+            if split not in (None, "all") and name not in splits_of(rated, split):
+                raise CallError(f"{run} was trained on images of that split; its own is {name}")
+            if not len(rated.splits[name].test if name in rated.splits else ()):
+                raise CallError(f"{run} was trained on every image of {rated.name}: there is none to test it on")
+            return name, True, panel
+    if _trained_on_all(home, rated):
         raise CallError(f"{run} was trained on every image of {rated.name}: there is none to test it on")
     if split == "whole":
-        return None, False
+        return None, False, Path()
     if split == "all":
         raise CallError(f"--split all: for networks that were trained on the folds of {rated.name}; name one split")
     if split is None and len(rated.splits) != 1:
-        return None, False
-    return next(iter(_splits(rated, split))), False
+        return None, False, Path()
+    return next(iter(splits_of(rated, split))), False, Path()
 
 
 def _trained_on_all(run: Path, rated: RatedImages) -> bool:
     from uol.experiments.trial import PROVENANCE
 
     made = json.loads((run / PROVENANCE).read_text(encoding="utf-8")) if (run / PROVENANCE).is_file() else {}
-    return bool(made) and made["data"]["fingerprint"] == rated.fingerprint
+    learnt = [made["data"], *made.get("panels", [])] if made else []
+    return rated.fingerprint in [data["fingerprint"] for data in learnt]
 
 
-def _splits(rated: RatedImages, name: str | None) -> dict[str, Split]:
+def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
     """The named split, all folds for "all", or the only one; "whole", or without any, all train and none test."""
     if name == "whole" or (name is None and not rated.splits):
         import numpy as np
@@ -233,11 +263,21 @@ def _show(rows: list[dict[str, Any]], as_json: bool, single: bool) -> None:
     if as_json:
         print_json(rows[0] if single and rows else rows)
         return
-    if len(rows) > 1:
-        from uol.experiments.table import mean
-
-        figures = [key for key in EVALUATION_COLUMNS if isinstance(rows[0].get(key), float)]
-        means = {key: mean(row[key] for row in rows) for key in figures}
-        rows = [*rows, {"model" if "model" in rows[0] else "split": "mean", **means}]
+    data = dict.fromkeys(row["data"] for row in rows)
+    means = [_mean([row for row in rows if row["data"] == name], name if len(data) > 1 else None) for name in data]
+    rows = [*rows, *(row for row in means if row is not None)]
     if rows:
         print_table(rows, {key: head for key, head in EVALUATION_COLUMNS.items() if any(key in row for row in rows)})
+
+
+def _mean(rows: list[dict[str, Any]], data: str | None) -> dict[str, Any] | None:
+    """The mean of several rows of one data set, which is named where there are others."""
+    from uol.experiments.table import mean
+
+    if len(rows) < 2:
+        return None
+    figures = [key for key in EVALUATION_COLUMNS if isinstance(rows[0].get(key), float)]
+    name = {} if data is None else {"data": data}
+    return {**name, "model" if "model" in rows[0] else "split": "mean"} | {
+        key: mean(row[key] for row in rows) for key in figures
+    }

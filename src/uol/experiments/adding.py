@@ -60,7 +60,7 @@ def read_run(run: Path) -> Result:
         values = _read(path)
         if "accuracy" in values:
             changes["makeup"] = _checked(Makeup, path, values)
-        elif not values.get("unrated") and path.stem != result.trained_on:  # the same panel: not a transfer
+        elif not values.get("unrated") and path.stem not in {result.trained_on, *result.learnt}:  # else no transfer
             changes["transfer"][path.stem] = _evaluation(path, values)
     return completed(result.model_copy(update=changes), run)
 

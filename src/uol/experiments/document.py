@@ -20,6 +20,7 @@ _START = re.compile(r"^<!-- table: *(\S+)(?: +(\S+))? *-->$")
 _EMPTY = {
     "seeds": "No split was run with more than one seed.",
     "transfer": "No result on another data set.",
+    "beside": "No network was trained on several panels.",
     "pairs": "No two rows to compare.",
     "makeup": "No result on pairs with and without make-up.",
 }

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,7 +15,7 @@ from uol.errors import UolError
 from uol.files import plain, write_text
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
-_LATER = {"makeup", "spread", "replicates", "groups"}  # what a result may lack
+_LATER = {"makeup", "spread", "replicates", "groups", "beside", "panels"}  # what a result may lack
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
 OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
@@ -71,6 +71,15 @@ class Transfer(Metrics):
     groups: dict[str, Group] | None = None
 
 
+class Beside(Metrics):
+    """Figures on the test images of another panel whose training images trained the network too: no transfer."""
+
+    trained: Literal[True]
+    split: str = Field(description="the split of that panel, whose other images trained")
+    score_sd: float = Field(ge=0)
+    replicates: Replicates | None = None
+
+
 class Makeup(_Part):
     """How often the photograph with make-up scored as the answer says: `right` of `pairs`, one pair per person."""
 
@@ -106,6 +115,13 @@ class Data(_Part):
     test: int = Field(ge=0)
 
 
+class PanelData(Data):
+    """One of several panels that trained together."""
+
+    split: str
+    left_out: int = Field(ge=0, description="training images with the very pixels of a test image of any panel")
+
+
 class Hardware(_Part):
     """What a network was trained with."""
 
@@ -127,6 +143,7 @@ class Provenance(_Part):
     settings: dict[str, Any]
     changes: dict[str, Any]
     data: Data
+    panels: list[PanelData] | None = Field(None, description="where several trained together: all, the first first")
     hardware: Hardware
     seconds: float | None = Field(ge=0)
     seconds_per_epoch: float | None = Field(ge=0)
@@ -156,6 +173,7 @@ class Result(_Part):
     metrics: Metrics
     score_sd: float = Field(ge=0)
     transfer: dict[Name, Transfer]
+    beside: dict[Name, Beside] | None = Field(None, description="on the other panels that it was trained on too")
     makeup: Makeup | None = None
     spread: Spread | None = None
     replicates: Replicates | None = None
@@ -172,6 +190,17 @@ class Result(_Part):
         """The name of its file in the folder of its experiment."""
         networks = f"-ensemble-{self.ensemble}" if self.ensemble > 1 else ""
         return f"{self.method}-{self.recipe}-{self.split}-seed-{self.seed}{networks}.json"
+
+    @property
+    def learnt(self) -> set[str]:
+        """The names of the data sets that trained the network."""
+        return {self.provenance.data.name, *(panel.name for panel in self.provenance.panels or ())}
+
+    @model_validator(mode="after")
+    def _transfer_is_to_what_was_never_seen(self) -> Result:
+        for name in sorted({panel.name for panel in self.provenance.panels or ()} & self.transfer.keys()):
+            raise ValueError(f"transfer.{name}: the network was trained on images of {name}")
+        return self
 
     @model_validator(mode="after")
     def _possible(self) -> Result:
@@ -219,7 +248,8 @@ def write_result(path: Path, result: Result) -> None:
         return value
 
     values = result.model_dump()
-    for part in (values, *values["transfer"].values()):
+    parts = (values, values["provenance"], *values["transfer"].values(), *(values["beside"] or {}).values())
+    for part in parts:
         for name in _LATER & part.keys():
             if part[name] is None:
                 del part[name]
@@ -276,6 +306,9 @@ def _difference(first: Result, second: Result) -> str | None:
     for what in ("fingerprint", "scale"):
         if getattr(data, what) != getattr(others, what):
             return f"the data set's {what} is {getattr(others, what)}, but {getattr(data, what)}"
+    joined = [[(p.name, p.fingerprint) for p in r.provenance.panels or ()] for r in (first, second)]
+    if joined[0] != joined[1]:
+        return "the panels that trained together are others than"
     weights = [None if s.get("init") is None else Path(str(s["init"])).name for s in (one, other)]
     if weights[0] != weights[1]:
         return f"init is {weights[1]!r}, but {weights[0]!r}"

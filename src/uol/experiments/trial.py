@@ -16,15 +16,17 @@ from uol import methods, provenance
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_elsewhere, replicates_of, spread_of
+from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, own_split, panels_used
 from uol.experiments.result import Name, Result, read_result, write_result
 from uol.files import plain, write_json, write_text
 from uol.methods.base import Method, Predictions
-from uol.rated_images import RatedImages, Split
+from uol.methods.uol import Uol
+from uol.rated_images import Indices, RatedImages, Split
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
 from uol.training.recipe import Recipe
-from uol.training.run import epochs_so_far, held_out_count, run
+from uol.training.run import epochs_so_far, run
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"
 PROVENANCE = "provenance.json"  # of a network that has no result, every image having trained it
@@ -46,19 +48,24 @@ def trial(
     origin: Origin,
     report: Callable[[EpochReport], None] | None = None,
     afterwards: Callable[[Method], None] | None = None,
+    beside: Sequence[Divided] = (),
 ) -> Result | None:
     """Train on the images of a split and test on the others; None where there are none to test on.
 
-    `afterwards` is given the trained method before the result is written, to test it on other data sets.
+    `afterwards` is given the trained method before the result is written, to test it on other data sets. The panels
+    `beside` train the same network, and are tested too, each with references and a calibration of its own.
     The same call goes on with a trial that was stopped, and reads the result of one that has finished.
     """
-    _check_names(origin.recipe, packed.rated.name, name)
+    panels = (Divided(packed, name, split), *beside)
+    trained_on = joint_name(panels)
+    _check_names(origin.recipe, trained_on, name)
     code = provenance.commit()
     pixels = packed.checksum
-    done = finished(folder, packed.rated, pixels, name, recipe)
+    done = finished(folder, packed.rated, pixels, name, recipe, beside)
     if done is not None:
         return done
-    check_teachers(recipe.for_split(name).teachers, packed.rated, name, split)
+    for panel in panels:
+        check_teachers(recipe.for_split(name).teachers, panel.packed.rated, panel.name, panel.split)
     started = provenance.now()
     begun: list[int] = []
 
@@ -70,11 +77,13 @@ def trial(
             report(epoch)
 
     try:
-        method = run(packed.subset(split.train), recipe.for_split(name), folder, note)
+        training, rows = gather(panels)
+        method = run(training, recipe.for_split(name), folder, note)
         _keep_model(method, folder)
+        elsewhere = _kept_beside(method, beside, folder, recipe.threshold)
+        made = _provenance(panels, rows, pixels, recipe, folder, origin, code, started)
         if len(split.test) == 0:
-            made = _provenance(packed, split, pixels, recipe, folder, origin, code, started)
-            write_json(folder / PROVENANCE, made)
+            write_json(folder / PROVENANCE, made | ({"beside": plain(elsewhere)} if elsewhere else {}))
             log(folder, "trained; no images to test on")
             return None
         test = packed.subset(split.test)
@@ -88,19 +97,20 @@ def trial(
     result = Result.model_validate(
         plain(
             {
-                "experiment": packed.rated.name,
+                "experiment": trained_on,
                 "method": recipe.method,
                 "recipe": origin.recipe,
-                "trained_on": packed.rated.name,
+                "trained_on": trained_on,
                 "split": name,
                 "seed": recipe.seed,
                 "ensemble": 1,
                 "metrics": figures,
                 "score_sd": float(np.std(test.rated.scores)),
                 "transfer": {},
+                "beside": elsewhere or None,
                 "spread": spread_of(table, packed.rated.scale).model_dump(),
                 "replicates": replicates_of(table, packed.rated.fingerprint, name).model_dump(),
-                "provenance": _provenance(packed, split, pixels, recipe, folder, origin, code, started),
+                "provenance": made,
             }
         )
     )
@@ -110,8 +120,8 @@ def trial(
 
 
 def _provenance(
-    packed: PackedImages,
-    split: Split,
+    panels: Sequence[Divided],
+    rows: Sequence[Indices],
     pixels: str,
     recipe: Recipe,
     folder: Path,
@@ -121,7 +131,7 @@ def _provenance(
 ) -> dict[str, Any]:
     """Everything needed to train this network again."""
     seconds = [epoch.seconds for epoch in epochs_so_far(folder, recipe)]
-    held_out = held_out_count(len(split.train), recipe)
+    joined = {"panels": panels_used(panels, rows, recipe)} if len(panels) > 1 else {}
     return {
         "command": provenance.command(),
         "commit": code.id,
@@ -131,15 +141,8 @@ def _provenance(
         "started": started,
         "settings": recipe.model_dump(mode="json"),
         "changes": origin.changes,
-        "data": {
-            "name": packed.rated.name,
-            "fingerprint": packed.rated.fingerprint,
-            "pixels": pixels,
-            "scale": list(packed.rated.scale),
-            "training": len(split.train) - held_out,
-            "held_out": held_out,
-            "test": len(split.test),
-        },
+        "data": data_used(panels[0], pixels, len(rows[0]), recipe),
+        **joined,
         "hardware": provenance.hardware(),
         "seconds": sum(seconds) if len(seconds) == recipe.epochs else None,
         "seconds_per_epoch": float(np.median(seconds)) if seconds else None,
@@ -155,14 +158,17 @@ def check_teachers(teachers: Sequence[str], rated: RatedImages, name: str, split
                 f"{teacher}: a teacher of {name} must be a run folder with its {RESULT}, which tells what it has seen"
             )
         learnt = read_result(run_folder / RESULT)
-        if learnt.provenance.data.fingerprint == rated.fingerprint and learnt.split != name:
+        own = own_split(learnt, rated.fingerprint)
+        if own is not None and own[0] != name:
             raise CallError(
-                f"{teacher}: was trained on {learnt.split}, with images that {name} tests on; "
+                f"{teacher}: was trained on {own[0]}, with images that {name} tests on; "
                 "write {split} in its path to give each split its own teacher"
             )
 
 
-def finished(folder: Path, rated: RatedImages, pixels: str, split: str, recipe: Recipe) -> Result | None:
+def finished(
+    folder: Path, rated: RatedImages, pixels: str, split: str, recipe: Recipe, beside: Sequence[Divided] = ()
+) -> Result | None:
     """The result of a folder whose trial, of the same recipe, ratings and pixels, has ended; else None."""
     if not (folder / RESULT).is_file():
         return None
@@ -171,7 +177,10 @@ def finished(folder: Path, rated: RatedImages, pixels: str, split: str, recipe: 
     before = Recipe().model_dump(mode="json") | made.settings  # settings that are newer than it had their defaults
     same = before == recipe.model_dump(mode="json") and result.split == split
     same = same and (made.data.fingerprint, made.data.pixels) == (rated.fingerprint, pixels)
+    others = [(p.name, p.split, p.fingerprint, p.pixels) for p in (made.panels or [])[1:]]
+    same = same and others == [panel.fingerprints for panel in beside]
     whole = (folder / MODEL).is_dir() or not hasattr(methods.find(recipe.method), "scorer")
+    whole = whole and all((folder / PANELS / panel.packed.rated.name / MODEL).is_dir() for panel in beside)
     return result if same and whole else None
 
 
@@ -215,6 +224,20 @@ def _keep_model(method: Method, folder: Path) -> None:
     scorer = getattr(method, "scorer", None)
     if scorer is not None:
         scorer.save_pretrained(folder / MODEL)
+
+
+def _kept_beside(
+    method: Method, beside: Sequence[Divided], folder: Path, threshold: float
+) -> dict[str, dict[str, Any]]:
+    """Figures on the other panels that were trained on, those that have test images."""
+    if not beside:
+        return {}
+    assert isinstance(method, Uol)  # no other is trained on several panels
+    found = {
+        panel.packed.rated.name: keep_panel(scorer, panel, folder, threshold)
+        for scorer, panel in zip(method.scorers[1:], beside, strict=True)
+    }
+    return {name: figures for name, figures in found.items() if figures is not None}
 
 
 def _tested(method: Method, test: PackedImages, recipe: Recipe, folder: Path) -> tuple[Evaluation, pd.DataFrame]:

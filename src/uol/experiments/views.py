@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from uol.errors import CallError
 from uol.experiments.anchoring import Anchoring
+from uol.experiments.bootstrap import interval, mean_of
 from uol.experiments.comparing import differences, in_plan_order
 from uol.experiments.groups import group_means
 from uol.experiments.panels import Panel
@@ -16,7 +17,7 @@ from uol.experiments.protocols import wilson
 from uol.experiments.published import PANEL, makeup_accuracy, transfer_pc
 from uol.experiments.result import Result
 from uol.experiments.sources import Source
-from uol.experiments.table import FOLDS, Row, in_order, is_fold, of_one_seed, row_groups, seed_spread, table
+from uol.experiments.table import FOLDS, Row, in_order, is_fold, mean, of_one_seed, row_groups, seed_spread, table
 
 _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows}
 _COMPARED = ("pc", "mae", "rmse")
@@ -149,6 +150,25 @@ def _transfer(source: Source) -> View:
     return View(rows, _WHO | _other_splits(rows) | columns)
 
 
+def _beside(source: Source) -> View:
+    """On the test images of other panels that trained the same networks, each with its own references: no transfer."""
+    rows = []
+    for group in row_groups(source.results):
+        used = of_one_seed(group)
+        for name in sorted({name for r in used for name in r.beside or {}}):
+            there = [r.beside[name] for r in used if r.beside and name in r.beside]
+            replicates = mean_of([None if one.replicates is None else one.replicates.pc for one in there])
+            rows.append(
+                _who(dict(used[0]))
+                | {"panel": name, "models": len(there), "images": there[0].images}
+                | {key: mean(getattr(one, key) for one in there) for key in _COMPARED}
+                | {"interval_pc": _ends(None if replicates is None else interval(replicates))}
+            )
+    columns = {"trained_on": "trained on", "panel": "panel tested", "models": "models", "images": "images",
+               "pc": "mean PC", "interval_pc": "95 % of PC", "mae": "MAE", "rmse": "RMSE"}  # fmt: skip
+    return View(rows, _WHO | columns)
+
+
 def _pairs(source: Source) -> View:
     """Each row against the plan's reference, or against the row before, on the same images."""
     rows = [
@@ -257,6 +277,7 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "folds": _folds,
     "seeds": _seeds,
     "transfer": _transfer,
+    "beside": _beside,
     "pairs": _pairs,
     "makeup": _makeup,
     "range": _range,

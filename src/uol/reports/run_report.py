@@ -50,7 +50,7 @@ def write_run_report(run_folder: str | os.PathLike[str], path: str | os.PathLike
     sections += _references(runs)
     if pooled is not None:
         sections += _worst(runs, pooled)
-    write_report(path, _title(runs), _lead(runs, pooled), [*sections, *_other_data(runs)])
+    write_report(path, _title(runs), _lead(runs, pooled), [*sections, *_beside(runs), *_other_data(runs)])
 
 
 def _pooled(runs: Sequence[Run]) -> pd.DataFrame | None:
@@ -226,7 +226,25 @@ def _worst(runs: Sequence[Run], pooled: pd.DataFrame) -> list[Section]:
 
 
 def _other_data(runs: Sequence[Run]) -> list[Section]:
-    rows: list[Mapping[str, Any]] = [{"run": run.name, **row} for run in runs for row in run.evaluations]
+    rows = [{"run": run.name, **row} for run in runs for row in run.evaluations]
+    text = "Scores are compared on the scale of the data that trained the model; nothing was trained anew."
+    return _by_data(runs, "Other data sets", text, rows)
+
+
+def _beside(runs: Sequence[Run]) -> list[Section]:
+    """Panels that trained together, apart from data sets that a network never saw."""
+    rows = []
+    for run in runs:
+        beside = part(run.result, "beside")
+        rows += [{"run": run.name, "data": name, **part(beside, name)} for name in beside]
+    text = (
+        "These panels trained the same network; their test images did not. Each has its own references and scale."
+    )
+    return _by_data(runs, "Panels trained together", text, rows)
+
+
+def _by_data(runs: Sequence[Run], title: str, text: str, found: Sequence[Mapping[str, Any]]) -> list[Section]:
+    rows = list(found)
     if not rows:
         return []
     if len(runs) > 1:
@@ -238,5 +256,4 @@ def _other_data(runs: Sequence[Run]) -> list[Section]:
     shown = {key: title for key, title in columns.items() if any(row.get(key) is not None for row in rows)}
     if len(runs) == 1:
         shown.pop("run", None)
-    text = "Scores are compared on the scale of the data that trained the model; nothing was trained anew."
-    return [Section("Other data sets", text, shown, sorted(rows, key=lambda row: str(row["data"])))]
+    return [Section(title, text, shown, sorted(rows, key=lambda row: str(row["data"])))]

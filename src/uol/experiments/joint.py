@@ -1,0 +1,112 @@
+"""Panels that train one network together: what a trial keeps of the others, beside its own.
+
+Under `panels/NAME` in the run folder each other panel has `model/`, the same network with that panel's references and
+calibration, and `predictions.csv` of its test images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from uol.evaluation import evaluate, predictions_table
+from uol.experiments.derived import replicates_of
+from uol.experiments.result import Result
+from uol.files import write_text
+from uol.methods.base import Predictions
+from uol.rated_images import Indices, Split
+from uol.scorer import Scorer
+from uol.training.batches import PackedImages
+from uol.training.panels import join, without_copies
+from uol.training.recipe import Recipe
+from uol.training.run import held_out_count
+
+PANELS = "panels"
+
+
+class Divided(NamedTuple):
+    """A panel's images, and which of them train and test by the split of a name."""
+
+    packed: PackedImages
+    name: str
+    split: Split
+
+    @property
+    def fingerprints(self) -> tuple[str, str, str, str]:
+        """The data set's name, the split's, and digests of ratings and pixels."""
+        rated = self.packed.rated
+        return rated.name, self.name, rated.fingerprint, self.packed.checksum
+
+
+def gather(panels: Sequence[Divided]) -> tuple[PackedImages, list[Indices]]:
+    """What trains, and which images of each panel that is.
+
+    Of several panels, images are left out whose pixels are those of a test image of any panel; of one, none are.
+    """
+    if len(panels) == 1:
+        return panels[0].packed.subset(panels[0].split.train), [panels[0].split.train]
+    rows = without_copies([(panel.packed, panel.split) for panel in panels])
+    return join([panel.packed.subset(own) for panel, own in zip(panels, rows, strict=True)]), rows
+
+
+def joint_name(panels: Sequence[Divided]) -> str:
+    """What a result says it was trained on, so that no table takes it for a network of one panel: a+b."""
+    return "+".join(panel.packed.rated.name for panel in panels)
+
+
+def panels_used(panels: Sequence[Divided], rows: Sequence[Indices], recipe: Recipe) -> list[dict[str, Any]]:
+    """Provenance: every panel that trained, the first first, with what was left out of it."""
+    return [
+        data_used(panel, panel.packed.checksum, len(own), recipe)
+        | {"split": panel.name, "left_out": len(panel.split.train) - len(own)}
+        for panel, own in zip(panels, rows, strict=True)
+    ]
+
+
+def data_used(panel: Divided, pixels: str, training: int, recipe: Recipe) -> dict[str, Any]:
+    """Provenance: one data set, of which this many images trained or calibrated."""
+    held_out = held_out_count(training, recipe)
+    return {
+        "name": panel.packed.rated.name,
+        "fingerprint": panel.packed.rated.fingerprint,
+        "pixels": pixels,
+        "scale": list(panel.packed.rated.scale),
+        "training": training - held_out,
+        "held_out": held_out,
+        "test": len(panel.split.test),
+    }
+
+
+def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -> dict[str, Any] | None:
+    """Write a panel's model and predictions; its figures, or None where it has no images to test on."""
+    place = folder / PANELS / panel.packed.rated.name
+    scorer.save_pretrained(place / "model")
+    if len(panel.split.test) == 0:
+        return None
+    test = panel.packed.subset(panel.split.test)
+    predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
+    table = predictions_table(test.rated, predictions)
+    write_text(place / "predictions.csv", table.to_csv(index=False, float_format="%.6g"))
+    return {
+        **evaluate(test.rated, predictions, threshold),
+        "trained": True,
+        "split": panel.name,
+        "score_sd": float(np.std(test.rated.scores)),
+        "replicates": replicates_of(table, panel.packed.rated.fingerprint, panel.name).model_dump(),
+    }
+
+
+def own_split(result: Result, fingerprint: str) -> tuple[str, Path] | None:
+    """The split of a data set that a run trained on, and where in its folder that panel's model is; None if it did not.
+
+    Its first panel's model is in the run folder itself.
+    """
+    if result.provenance.data.fingerprint == fingerprint:
+        return result.split, Path()
+    for panel in result.provenance.panels or ():
+        if panel.fingerprint == fingerprint:
+            return panel.split, Path(PANELS) / panel.name
+    return None
