@@ -76,6 +76,16 @@ def test_a_process_that_dies_leaves_its_work_to_the_threads(files):
         reader.close()
 
 
+def test_threads_do_where_no_process_may_be_started(files, monkeypatch):
+    def refused(*_):
+        raise BlockingIOError("too many processes")
+
+    monkeypatch.setattr("uol.decoding._start", refused)
+    reader = SquareReader(20, 16, 12, processes=2)
+    check(reader, files, 1)
+    reader.close()
+
+
 def test_nothing_is_read_once_it_is_closed(files):
     reader = SquareReader(20, 16, 12, processes=1)
     reader.close()

@@ -76,8 +76,9 @@ class SquareReader:
         try:
             os.ftruncate(shared, size)
             self.pixels = np.frombuffer(mmap.mmap(shared, size), np.uint8).reshape(shape)
-            for _ in range(processes):
-                self._started.append(_start(shared, room, resize, crop))
+            with suppress(OSError):  # where no more of them may be started, those that are there do
+                for _ in range(processes):
+                    self._started.append(_start(shared, room, resize, crop))
             self._waiter.start()
         except BaseException:
             self.close()
