@@ -15,10 +15,10 @@ from uol.errors import UolError
 from uol.files import plain, write_text
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
-_LATER = {"makeup", "spread", "replicates", "groups", "beside", "panels"}  # what a result may lack
+_LATER = {"makeup", "spread", "replicates", "groups", "beside", "panels", "members"}  # what a result may lack
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
-OWN_TO_A_RUN = {"seed", "init"}  # settings that may differ among the results of one row
+OWN_TO_A_RUN = {"seed", "held_out_seed", "init"}  # settings that may differ among the results of one row
 
 Name = Annotated[str, Field(pattern=r"^[^/\\.\x00-\x1f][^/\\\x00-\x1f]*$")]  # is part of a file's name
 Correlation = Annotated[float, Field(ge=-1 - 1e-9, le=1 + 1e-9)]
@@ -131,6 +131,19 @@ class Hardware(_Part):
     torch: str
 
 
+class Member(_Part):
+    """One network of an ensemble, and what is needed to train it again."""
+
+    recipe: Name
+    seed: int = Field(ge=0)
+    command: str
+    commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
+    modified: bool
+    told: bool = False
+    started: str
+    settings: dict[str, Any]
+
+
 class Provenance(_Part):
     """Everything needed to repeat a result."""
 
@@ -147,6 +160,7 @@ class Provenance(_Part):
     hardware: Hardware
     seconds: float | None = Field(ge=0)
     seconds_per_epoch: float | None = Field(ge=0)
+    members: list[Member] | None = Field(None, description="of an ensemble; its settings are those of the first")
 
 
 class Identity(NamedTuple):
@@ -294,14 +308,20 @@ def check_repeatable(path: Path, result: Result) -> None:
         raise UolError(f"{path}: provenance.commit: nobody knows which code this was; train from a git checkout")
     if result.provenance.modified:
         raise UolError(f"{path}: provenance.modified: the code had uncommitted changes; commit, then train again")
+    for number, member in enumerate(result.provenance.members or [], 1):
+        if member.commit is None or member.modified:
+            why = "nobody knows which code trained it" if member.commit is None else "its code had uncommitted changes"
+            raise UolError(f"{path}: provenance.members: {why}: number {number} ({member.recipe}, seed {member.seed})")
 
 
 def _difference(first: Result, second: Result) -> str | None:
     """How two results of one row differ in what must be the same, or None."""
     one, other = first.provenance.settings, second.provenance.settings
-    for key in sorted((one.keys() & other.keys()) - OWN_TO_A_RUN):  # a later version may have more settings
-        if one[key] != other[key]:
-            return f"{key} is {other[key]!r}, but {one[key]!r}"
+    members = zip(first.provenance.members or [], second.provenance.members or [], strict=False)
+    for here, there in [(one, other), *((member.settings, twin.settings) for member, twin in members)]:
+        for key in sorted((here.keys() & there.keys()) - OWN_TO_A_RUN):  # a later version may have more settings
+            if here[key] != there[key]:
+                return f"{key} is {there[key]!r}, but {here[key]!r}"
     data, others = first.provenance.data, second.provenance.data
     for what in ("fingerprint", "scale"):
         if getattr(data, what) != getattr(others, what):

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import uol
 from uol import methods, provenance
+from uol.ensemble import EnsembleScorer
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_elsewhere, replicates_of, spread_of
@@ -184,10 +185,12 @@ def finished(
     return result if same and whole else None
 
 
-def evaluate_on(scorer: Scorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:
+def evaluate_on(
+    scorer: Scorer | EnsembleScorer, packed: PackedImages, threshold: float = 0.2
+) -> tuple[Evaluation, pd.DataFrame]:
     """Figures and predictions of a model on rated images, whose scores are mapped linearly to the model's scale."""
     moved = packed.rated.rescaled(scorer.panel.scale)
-    predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(packed.centre)))
+    predictions = Predictions.of(scorer.score_exactly(packed.centre))
     return evaluate(moved, predictions, threshold), predictions_table(moved, predictions)
 
 
