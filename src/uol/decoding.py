@@ -1,8 +1,8 @@
 """Whole images decoded into one stretch of memory, a few files at a time: by the asking thread, or by processes.
 
-Of each image a thread spends up to 0.1 ms in Python, under a lock that it gives back and takes again a dozen times:
-many threads wait for one another, and the one that feeds a GPU waits among them. Processes have a lock each. They load
-neither torch nor a model, so that one starts in a fraction of a second, and they are told of files through a pipe: a
+Beside decoding, a thread spends about 0.1 ms on each image in Python and calls of the system, much of it under Python's
+lock, for which it contends with the thread that feeds a GPU. Processes have a lock each. They load neither torch nor a
+model, so that one starts in a fraction of a second, and they are told of files through a pipe: a
 line of JSON [place, [path, …]] in, a line [null or an error, …] out. The pixels go through shared memory.
 """
 

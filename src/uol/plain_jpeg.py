@@ -1,8 +1,8 @@
 """Plain JPEG files decoded and resized by threads without Pillow: for a GPU's work too short to start processes for.
 
-It takes two thirds of Pillow's time, half where files are resized, and less of it under Python's lock. Decoded pixels
-are the same; resized ones differ by at most 2 of 255, in fewer than 1 % of places. A file that is anything else, or
-that may need turning, is left to `uol.images.read_image`. Many files are read by `uol.decoding`'s processes instead.
+It takes three quarters of Pillow's time, half where files are resized from 350 pixels to 256. Decoded pixels are the
+same; resized ones differ by at most 2 of 255, in fewer than 1 % of places. A file that is anything else, or that may
+need turning, is left to `uol.images.read_image`. Many files are read by `uol.decoding`'s processes instead.
 """
 
 from __future__ import annotations
