@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from uol.gaussians import Gaussians, dispersion_degree, sample, wasserstein_distance
+from uol.gaussians import Gaussians, dispersion_degree, rectified_mean, sample, wasserstein_distance
 
 
 def random_gaussians(n=5, d=4, seed=0):
@@ -88,3 +91,13 @@ def test_rows_can_be_picked():
     picked = gaussians.rows(torch.tensor([3, 1]))
     assert isinstance(picked, Gaussians)
     assert torch.equal(picked.mean, gaussians.mean[[3, 1]])
+
+
+@given(st.floats(-4, 4), st.floats(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_the_rectified_mean_is_what_integration_gives(mean, deviation):
+    found = float(rectified_mean(torch.tensor(mean).double(), torch.tensor(deviation**2).double()))
+    grid = np.linspace(-9, 9, 200_001)
+    density = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
+    slow = float((np.maximum(mean + deviation * grid, 0) * density).sum() * (grid[1] - grid[0]))
+    assert found == pytest.approx(slow, abs=1e-5)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from uol.gaussians import Gaussians, sample
 from uol.model import Comparator, OrderModel
 from uol.model_config import ModelConfig
 
@@ -90,3 +91,17 @@ def test_points_have_no_spread():
 def test_config_refuses_what_it_does_not_know():
     with pytest.raises(ValidationError):
         ModelConfig.model_validate({"backbon": "vgg16"})
+
+
+def test_without_sampling_the_first_layer_is_exact(comparator):
+    torch.manual_seed(1)
+    gaussians = Gaussians(torch.randn(3, D), torch.randn(3, D) - 1)
+    first, second = torch.tensor([0, 2]), torch.tensor([1, 0])
+    points = sample(gaussians, 200_000)
+    hidden = (comparator.left(points)[:, first] + comparator.right(points)[:, second]).relu().mean(0)
+    slow = comparator.third(comparator.second(hidden).relu())
+    assert torch.allclose(comparator.expected(gaussians, first, second), slow, atol=3e-3)
+    points = Gaussians(gaussians.mean, torch.full((3, D), -40.0))
+    assert torch.allclose(
+        comparator.expected(points, first, second), comparator.pairs(points.mean[None], first, second)[0], atol=1e-5
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
 import torch
@@ -61,3 +62,12 @@ def dispersion_degree(log_variance: Tensor, form: DispersionForm = "printed") ->
     if form == "printed":
         return (0.5 * log_variance.logsumexp(-1)).exp()
     return (0.5 * (2 * log_variance).logsumexp(-1)).exp()
+
+
+def rectified_mean(mean: Tensor, variance: Tensor) -> Tensor:
+    """E[max(0, h)] of h ~ N(m, s²): m·Φ(m/s) + s·φ(m/s), elementwise."""
+    deviation = variance.clamp_min(1e-12).sqrt()
+    z = mean / deviation
+    density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
+    found: Tensor = mean * torch.special.ndtr(z) + deviation * density
+    return found

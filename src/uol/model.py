@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from uol.backbones import Backbone
-from uol.gaussians import Gaussians
+from uol.gaussians import Gaussians, rectified_mean
 from uol.model_config import ModelConfig
 
 _ON_GPU = 2**29  # bytes of hidden rows compared at once; a layer's input and output are there together
@@ -53,6 +53,22 @@ class Comparator(nn.Module):
     def pairs(self, points: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Logits for pairs of rows: points (T, M, D), row indices (P,) → (T, P, 3)."""
         return self.judge(self.left(points)[:, first], self.right(points)[:, second])
+
+    def expected(self, gaussians: Gaussians, first: Tensor, second: Tensor) -> Tensor:
+        """Logits for pairs of Gaussians without sampling: (M, D), row indices (P,) → (P, 3).
+
+        The first layer's sum of two Gaussians is Gaussian, with mean W_a·μ_a + W_b·μ_b + c and variances
+        W_a²·σ_a² + W_b²·σ_b². Its mean after rectification is known, and goes on in place of samples: the noise of
+        drawing is gone, at the cost of a single sample. What is lost is the spread behind the first layer.
+        """
+        mean, variance = gaussians.mean, gaussians.log_variance.exp()
+        weight = self.first.weight.square()
+        of_first, of_second = weight.split(mean.shape[-1], 1)  # type: ignore[no-untyped-call]
+        middle = self.left(mean)[first] + self.right(mean)[second]
+        spread = nn.functional.linear(variance, of_first)[first] + nn.functional.linear(variance, of_second)[second]
+        hidden = rectified_mean(middle.float(), spread.float())
+        logits: Tensor = self.third(nn.functional.relu(self.second(hidden)))
+        return logits
 
     def against(
         self, points: Tensor, left: Tensor, right: Tensor, both_directions: bool = False, at_once: int | None = None

@@ -20,5 +20,5 @@ class OrderLearning(Uol):
 
     def order_losses(self, gaussians: Gaussians, batch: Batch) -> dict[str, Tensor]:
         """Order cross entropy of the points themselves."""
-        logits = self.model.comparator.pairs(gaussians.mean[None], batch.first, batch.second)
+        logits = self._judged(gaussians, gaussians.mean[None], batch)
         return {"total": order_cross_entropy(logits, batch.target, batch.pair_weight)}

@@ -77,12 +77,24 @@ class Uol(Method):
         """Order cross entropy + α · ordinal hinge + β · dispersion divergence (equation 10)."""
         recipe = self.recipe
         gaussians = Gaussians(gaussians.mean.float(), gaussians.log_variance.float())
-        points = sample(gaussians, recipe.samples)
-        logits = self.model.comparator.pairs(points, batch.first, batch.second)
+        points = sample(gaussians, recipe.samples) if recipe.sampling == "monte-carlo" else None
+        logits = self._judged(gaussians, points, batch)
         order = order_cross_entropy(logits.float(), batch.target, batch.pair_weight)
         ordinal = ordinal_hinge(gaussians, batch.anchor, batch.near, batch.far, recipe.margin, batch.triplet_weight)
         dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance, recipe.dispersion)
         return uol_loss(order, ordinal, dispersion, recipe.alpha, recipe.beta)._asdict()
+
+    def _judged(self, gaussians: Gaussians, points: Tensor | None, batch: Batch) -> Tensor:
+        """Logits of a batch's pairs, (T, P, 3): from T points of each image, or in closed form where there are none."""
+        comparator = self.model.comparator
+
+        def judge(first: Tensor, second: Tensor) -> Tensor:
+            if points is None:
+                return comparator.expected(gaussians, first, second)[None]
+            return comparator.pairs(points, first, second)
+
+        logits = judge(batch.first, batch.second)
+        return (logits + judge(batch.second, batch.first).flip(-1)) / 2 if self.recipe.antisymmetric else logits
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
         """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own."""

@@ -184,7 +184,8 @@ def _plan(rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Gen
     """What is compared in each of the batches, (B, M)."""
     scores = rated.scores[index]
     if recipe.pairs == "all":
-        first, second = np.nonzero(~np.eye(index.shape[1], dtype=bool))
+        others = ~np.eye(index.shape[1], dtype=bool)
+        first, second = np.nonzero(np.triu(others) if recipe.antisymmetric else others)
         shape = (len(index), len(first))
         pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), np.ones(shape, bool)
     else:

@@ -42,6 +42,12 @@ class Recipe(BaseModel):
         "hard", description="one-hot, or probabilities from the standard errors of the two mean scores"
     )
     samples: int = Field(8, ge=1, description="T in training; open in the paper, and the figure is stable in it")
+    sampling: Literal["monte-carlo", "closed-form"] = Field(
+        "monte-carlo", description="T draws per image, or the exact mean behind the comparator's first layer, undrawn"
+    )
+    antisymmetric: bool = Field(
+        False, description="judge pairs both ways and average, as scoring does; of all pairs, each is then taken once"
+    )
     margin: float = Field(1.0, ge=0, description="τ of the ordinal hinge; open in the paper")
     alpha: float = Field(1e-4, ge=0, description="α: weight of the ordinal hinge")
     beta: float = Field(1e-3, ge=0, description="β: weight of the dispersion divergence")
@@ -75,6 +81,9 @@ class Recipe(BaseModel):
     augmentation: Augmentation = Augmentation()
 
     held_out: float = Field(0.1, ge=0, lt=0.9, description="share of the training images kept to calibrate intervals")
+    held_out_seed: int | None = Field(
+        None, ge=0, lt=2**32, description="draws the held-out images in seed's place, so that networks share them"
+    )
     validate_every: int = Field(5, ge=0, description="epochs between losses on the held-out images; 0: never")
     bin_width: float = Field(0.1, gt=0, description="of the score bins that references are chosen from")
     references_per_bin: int = Field(10, ge=1)
