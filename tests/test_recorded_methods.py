@@ -8,7 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from quick import quick_recipe
 from uol import methods
-from uol.training.batches import PackedImages, fixed_batches
+from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch
+from uol.training.panels import join
 
 CPU = torch.device("cpu")
 
@@ -97,3 +98,32 @@ def test_what_changes_with_the_epochs_keeps_its_place(drawn, name, settings):
     for epoch in range(3):
         method.begin_epoch(epoch, 3)
     assert {key: value.data_ptr() for key, value in method.named_buffers()} == before
+
+
+@pytest.mark.parametrize("name", ["uol", "order-learning"])
+def test_steps_of_several_panels_are_one_recording(drawn, drawn_b, name):
+    """Batches of either panel go through the same compiled step, and an epoch's plan through the same memory."""
+    recipe = quick_recipe(method=name, score_weight=1.0, histogram_weight=1.0, pairs="all")
+    both = join([PackedImages.pack(rated, recipe.model) for rated in (drawn, drawn_b)])
+    method = methods.find(name)(recipe, drawn.scale, 10, panels=2)
+    feed = Feed(both, recipe, CPU)
+    torch._dynamo.reset()
+    whole = torch.compile(method.forward, backend="eager", fullgraph=True, dynamic=False)
+    feed.load(plan_epoch(both.rated, recipe, 0, both.panel))
+    places = {key: values.data_ptr() for key, values in feed._plan.items()}
+    whole(feed.batch())["total"].backward()
+    plan = plan_epoch(both.rated, recipe, 1, both.panel)
+    feed.load(plan)
+    assert {key: values.data_ptr() for key, values in feed._plan.items()} == places
+    seen = set()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for _ in plan.images:
+            batch = feed.batch()
+            seen.add(int(batch.panel[0]))
+            whole(batch)
+            feed.position += 1
+    assert seen == {0, 1}
+    feed.position.zero_()
+    with Watch() as watch:
+        method(feed.batch())["total"].backward()
+    assert not watch.found
