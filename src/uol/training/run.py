@@ -78,11 +78,18 @@ def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, Packed
         divided = [hold_out(panel, recipe) for panel in packed.parts]
         kept = [one for _, one in divided if one is not None]
         return join([one for one, _ in divided]), join(kept) if kept else None
-    kept = held_out_count(len(packed), recipe)
-    shuffled: Indices = np.random.default_rng([recipe.seed, 0xCA11]).permutation(len(packed))
-    if kept == 0:
+    training, held_out = held_out_rows(len(packed), recipe)
+    if len(held_out) == 0:
         return packed, None
-    return packed.subset(np.sort(shuffled[kept:])), packed.subset(np.sort(shuffled[:kept]))
+    return packed.subset(training), packed.subset(held_out)
+
+
+def held_out_rows(images: int, recipe: Recipe) -> tuple[Indices, Indices]:
+    """Which of a number of images train, and which calibrate, each sorted."""
+    kept = held_out_count(images, recipe)
+    seed = recipe.seed if recipe.held_out_seed is None else recipe.held_out_seed
+    shuffled: Indices = np.random.default_rng([seed, 0xCA11]).permutation(images)
+    return np.sort(shuffled[kept:]), np.sort(shuffled[:kept])
 
 
 def held_out_count(images: int, recipe: Recipe) -> int:
