@@ -73,7 +73,7 @@ def run(
     if add:
         _check_adding(results)
     rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)
-    others = _others(also or [])
+    others = others_of(also or [])
     rated = datasets.load(plan.trained_on, root)
     jobs = jobs_of(rows, rated, fold or [], seed)
     place = out or Path("runs") / name
@@ -120,7 +120,8 @@ def _left(seconds: float | None) -> str:
     return f"; about {seconds:.0f} s left" if seconds < 90 else f"; about {seconds / 60:.0f} min left"
 
 
-def _others(also: list[str]) -> list[Other]:
+def others_of(also: list[str]) -> list[Other]:
+    """Data sets as --also NAME=FOLDER gives them."""
     from uol.experiments.elsewhere import load_other
 
     found: dict[str, Other] = {}

@@ -1,0 +1,251 @@
+"""Ensembles of finished runs: matched fold by fold, calibrated on images none was trained on, tested, kept as runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
+
+import uol
+from uol import provenance
+from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members, sized
+from uol.errors import CallError, UolError
+from uol.evaluation import evaluate, predictions_table
+from uol.experiments.derived import replicates_of, spread_of
+from uol.experiments.result import Member, Name, Result, read_result, write_result
+from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
+from uol.files import plain, write_text
+from uol.methods.base import Predictions
+from uol.model_config import Combining
+from uol.model_folder import load_scorer
+from uol.rated_images import Indices, RatedImages
+from uol.run_folders import is_run, run_folders
+from uol.scale import Scale
+from uol.scorer import Scorer
+from uol.training.batches import PackedImages
+from uol.training.recipe import Recipe, check_recipe
+from uol.training.run import RECIPE, held_out_rows
+
+
+class MemberRun(NamedTuple):
+    """A finished run that becomes a member: its folder, what it measured, and its settings."""
+
+    folder: Path
+    result: Result
+    recipe: Recipe
+
+
+class Fold(NamedTuple):
+    """The members of one split, and the run folder of their ensemble."""
+
+    split: str
+    members: list[MemberRun]
+    folder: Path
+
+
+class EnsemblePredictor:
+    """An ensemble as what can be tested on other data sets."""
+
+    def __init__(self, scorer: EnsembleScorer) -> None:
+        self.scale: Scale = scorer.panel.scale
+        self._scorer = scorer
+
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Scores of images, uint8 (N, 3, size, size); attributes are passed over."""
+        del attributes
+        return Predictions.of(self._scorer.score_exactly(pixels))
+
+
+def match_runs(folders: Sequence[Path], rated: RatedImages, out: Path, name: str) -> list[Fold]:
+    """The runs of folders by their split; everything that can be refused without a network is refused here."""
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError as error:
+        raise CallError(f"--name {name!r}: cannot name a result") from error
+    found: dict[str, list[MemberRun]] = {}
+    seen: set[Path] = set()
+    for folder in (run for given in folders for run in run_folders(given)):
+        if folder.resolve() in seen:
+            raise CallError(f"{folder}: given twice")
+        seen.add(folder.resolve())
+        run = _read_run(folder, rated)
+        found.setdefault(run.result.split, []).append(run)
+    sizes = {len(members) for members in found.values()}
+    if len(sizes) > 1:
+        told = ", ".join(f"{split}: {len(members)}" for split, members in found.items())
+        raise CallError(f"every fold needs the same number of runs ({told})")
+    if sizes.pop() < FEWEST_MEMBERS:
+        raise CallError(f"an ensemble needs at least {FEWEST_MEMBERS} runs of each fold; name another run folder")
+    single = len(found) == 1 and all(is_run(folder) for folder in folders)
+    folds = [Fold(split, members, out if single else out / split) for split, members in found.items()]
+    for fold in folds:
+        _check_alike(fold, len(rated.splits[fold.split].train))
+        _check_place(fold)
+    return folds
+
+
+def build(fold: Fold, members: Sequence[Scorer], packed: PackedImages, combine: Combining = "scores") -> EnsembleScorer:
+    """The ensemble of a fold's networks, calibrated on the images that all of them held out."""
+    training = packed.subset(packed.rated.splits[fold.split].train)
+    rows, held_out = _held_out(fold, len(training))
+    if combine == "outcomes":
+        members = _with_shared_references(members, training.subset(rows), fold.members[0].recipe)
+    ensemble = EnsembleScorer(members, combine)
+    kept = training.subset(held_out)
+    ensemble.calibrate(kept.rated, ensemble.embed_pixels(kept.centre))
+    return ensemble
+
+
+def load_networks(fold: Fold) -> list[Scorer]:
+    """The networks of a fold's runs, which must be of one panel and see the same part of images."""
+    members = [load_scorer(member.folder / MODEL) for member in fold.members]
+    check_members(members)
+    return members
+
+
+def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, started: str) -> Result:
+    """Test an ensemble on the fold's test images; model, predictions and result are kept in the fold's folder."""
+    code, first = provenance.commit(), fold.members[0]
+    split = packed.rated.splits[fold.split]
+    test = packed.subset(split.test)
+    predictions = Predictions.of(ensemble.score_exactly(test.centre))
+    table = predictions_table(test.rated, predictions)
+    figures = evaluate(test.rated, predictions, first.recipe.threshold)
+    seconds = [member.result.provenance.seconds for member in fold.members]
+    held_out = len(_held_out(fold, len(split.train))[1])
+    made: dict[str, Any] = {
+        "command": provenance.command(),
+        "commit": code.id,
+        "modified": code.modified,
+        "told": code.told,
+        "uol": uol.__version__,
+        "started": started,
+        "settings": first.result.provenance.settings,
+        "changes": {"combine": ensemble.combine},
+        "data": {
+            "name": packed.rated.name,
+            "fingerprint": packed.rated.fingerprint,
+            "pixels": packed.checksum,
+            "scale": list(packed.rated.scale),
+            "training": len(split.train) - held_out,
+            "held_out": held_out,
+            "test": len(split.test),
+        },
+        "hardware": provenance.hardware(),
+        "seconds": None if None in seconds else sum(value for value in seconds if value is not None),
+        "seconds_per_epoch": None,
+        "members": [described(member).model_dump() for member in fold.members],
+    }
+    result = Result.model_validate(
+        plain(
+            {
+                "experiment": packed.rated.name,
+                "method": first.result.method,
+                "recipe": name,
+                "trained_on": packed.rated.name,
+                "split": fold.split,
+                "seed": min(member.result.seed for member in fold.members),
+                "ensemble": len(fold.members),
+                "metrics": figures,
+                "score_sd": float(np.std(test.rated.scores)),
+                "transfer": {},
+                "spread": spread_of(table, packed.rated.scale).model_dump(),
+                "replicates": replicates_of(table, packed.rated.fingerprint, fold.split).model_dump(),
+                "provenance": made,
+            }
+        )
+    )
+    ensemble.save_pretrained(fold.folder / MODEL)
+    write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    write_result(fold.folder / RESULT, result)
+    log(fold.folder, f"{provenance.command()} (commit {code.id}, {fold.split}): PC {figures['pc']:.4f}")
+    return result
+
+
+def described(member: MemberRun) -> Member:
+    """A member as an ensemble's provenance names it."""
+    result, made = member.result, member.result.provenance
+    return Member(
+        recipe=result.recipe,
+        seed=result.seed,
+        command=made.command,
+        commit=made.commit,
+        modified=made.modified,
+        told=made.told,
+        started=made.started,
+        settings=made.settings,
+    )
+
+
+def _read_run(folder: Path, rated: RatedImages) -> MemberRun:
+    if not (folder / RESULT).is_file():
+        raise CallError(f"{folder}: no {RESULT}: the run has not finished, or has no images to test on")
+    result = read_result(folder / RESULT)
+    if result.ensemble > 1:
+        raise CallError(f"{folder}: an ensemble already; name the runs it is made of")
+    if not (folder / MODEL).is_dir():
+        raise CallError(f"{folder}: a run without a model folder; method {result.method} makes none, or it is gone")
+    if result.provenance.data.fingerprint != rated.fingerprint:
+        raise CallError(f"{folder}: was trained on other images or ratings than those of {rated.name} given here")
+    if result.split not in rated.splits:
+        raise CallError(f"{folder}: was trained on {result.split}, which {rated.name} has not")
+    if result.provenance.panels:
+        raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")
+    data = result.provenance.data
+    if data.training + data.held_out != len(rated.splits[result.split].train):
+        raise CallError(f"{folder}: was trained on a part of {result.split} only, so what it held out is not known")
+    return MemberRun(folder, result, check_recipe(result.provenance.settings, str(folder / RESULT)))
+
+
+def _check_alike(fold: Fold, images: int) -> None:
+    """Refuse members of different methods, or any that was trained on images that others held out."""
+    first = fold.members[0]
+    kept = held_out_rows(images, first.recipe)[1]
+    if len(kept) == 0:
+        raise CallError(f"{first.folder}: held out no images, and an ensemble is calibrated on those")
+    for member in fold.members[1:]:
+        if member.result.method != first.result.method:
+            told = f"{first.result.method} and {member.result.method}"
+            raise CallError(f"{member.folder}: members of an ensemble must be of one method, not {told}")
+        if not np.array_equal(held_out_rows(images, member.recipe)[1], kept):
+            raise CallError(
+                f"{member.folder}: held out other images than {first.folder}, so that none is left to calibrate on; "
+                "train with the same held_out and held_out_seed"
+            )
+
+
+def _check_place(fold: Fold) -> None:
+    """Refuse a folder with another run in it; the same ensemble is made again in its place."""
+    if (fold.folder / RECIPE).exists():
+        raise CallError(f"{fold.folder}: holds a training run; choose another folder")
+    if (fold.folder / RESULT).is_file():
+        there = read_result(fold.folder / RESULT).provenance.members
+        if there != [described(member) for member in fold.members]:
+            raise CallError(f"{fold.folder}: holds the result of other networks; choose another folder")
+
+
+def _held_out(fold: Fold, images: int) -> tuple[Indices, Indices]:
+    return held_out_rows(images, fold.members[0].recipe)
+
+
+def _with_shared_references(members: Sequence[Scorer], training: PackedImages, recipe: Recipe) -> list[Scorer]:
+    """The same networks with the same training images as references, as the mean of outcomes needs."""
+    seed = recipe.seed if recipe.held_out_seed is None else recipe.held_out_seed
+    if not len(training):
+        raise UolError(f"{training.rated.name}: no training images to choose references from")
+    return [
+        Scorer.build(
+            member.model,
+            training.rated,
+            member.embed_pixels(sized(training.centre, member.config.crop)),
+            member.scoring,
+            recipe.bin_width,
+            recipe.references_per_bin,
+            seed,
+        )
+        for member in members
+    ]
