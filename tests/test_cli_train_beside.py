@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from quick import quick_recipe
+from uol.cli.train import splits_of
 from uol.cli.train_beside import parsed
+from uol.rated_images import Split
 from uol.training.recipe import dump_recipe
 
 
@@ -105,6 +108,13 @@ def test_a_folder_may_have_a_colon(tmp_path):
     assert parsed("mebeauty=there:2022")[2] == "2022"
     assert parsed("synthetic") == ("synthetic", None, None)
     assert parsed("synthetic=:default") == ("synthetic", None, "default")
+
+
+def test_a_split_may_be_called_by_a_number(drawn):
+    rated = replace(
+        drawn, splits={"2022": Split(np.arange(3), np.arange(1)), "fold-1": Split(np.arange(4), np.arange(1))}
+    )
+    assert [list(splits_of(rated, name)) for name in ("2022", "1", "fold-1")] == [["2022"], ["fold-1"], ["fold-1"]]
 
 
 def test_mistakes(uol, two, tmp_path):

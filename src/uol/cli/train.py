@@ -232,7 +232,10 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
         if not folds:
             raise CallError(f"{rated.name} has no folds; its splits: {', '.join(rated.splits) or 'none'}")
         return folds
-    name = next(iter(rated.splits)) if name is None else f"fold-{name}" if name.isdigit() else name
+    if name is None:
+        name = next(iter(rated.splits))
+    elif name.isdigit() and name not in rated.splits:  # MEBeauty has a split called 2022
+        name = f"fold-{name}"
     if name not in rated.splits:
         raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
     return {name: rated.splits[name]}
