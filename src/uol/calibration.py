@@ -24,6 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Floats = npt.NDArray[np.float64]
 
 ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
+_LEAST_SLOPE = 0.1
+_DIAGONAL = 2  # images that few others are joined by: ten alone may slope anywhere
 _ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is its maximum or nearly so
 
 
@@ -84,8 +86,9 @@ def calibrate(
 ) -> Calibration:
     """Learn a `Calibration` from images whose panel means `truth` had no part in their raw scores.
 
-    From fewer than `enough` images no line is fitted, nor where it would turn the order round; from fewer than 40 the
-    quantile is Student's instead of the sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
+    From fewer than `enough` images no line is fitted. From fewer than 30 its slope is drawn towards one, and it is never
+    so small as to level all scores or turn their order round. From fewer than 40 the quantile is Student's instead of the
+    sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
     """
     from scipy.stats import norm, t  # takes half a second to import, which scoring need not wait for
 
@@ -95,8 +98,8 @@ def calibrate(
     if n < 2:
         return Calibration(level=level, quantile=float(norm.ppf(0.5 + level / 2)))
     slope, intercept = 1.0, 0.0
-    if line and n >= enough and (fitted := _slope(x, y)) > 0:
-        slope = fitted
+    if line and n >= enough:
+        slope = max(_slope(x, y, _DIAGONAL if n < ENOUGH_FOR_LINE else 0), _LEAST_SLOPE)
         intercept = float(y.mean() - slope * x.mean())
     residual = y - (intercept + slope * x)
     scale, floor = _spread(residual, error)
@@ -118,11 +121,12 @@ def calibrate(
     )
 
 
-def _slope(x: Floats, y: Floats) -> float:
-    """Least-squares slope; 1 where x is constant."""
+def _slope(x: Floats, y: Floats, diagonal: int = 0) -> float:
+    """Least-squares slope, as if so many more images as `diagonal` lay on a slope of one; 1 where x is constant."""
     centred = x - x.mean()
     square = float(centred @ centred)
-    return float(centred @ y) / square if square > 1e-12 else 1.0
+    more = diagonal * square / len(x)
+    return (float(centred @ y) + more) / (square + more) if square > 1e-12 else 1.0
 
 
 def _spread(residual: Floats, error: Floats) -> tuple[float, float]:
