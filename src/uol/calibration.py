@@ -86,9 +86,9 @@ def calibrate(
 ) -> Calibration:
     """Learn a `Calibration` from images whose panel means `truth` had no part in their raw scores.
 
-    From fewer than `enough` images no line is fitted. From fewer than 30 its slope is drawn towards one, and it is never
-    so small as to level all scores or turn their order round. From fewer than 40 the quantile is Student's instead of the
-    sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
+    From fewer than `enough` images no line is fitted. From fewer than 30 its slope is drawn towards one, and it is
+    never so small as to level all scores or turn their order round. From fewer than 40 the quantile is Student's
+    instead of the sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
     """
     from scipy.stats import norm, t  # takes half a second to import, which scoring need not wait for
 
