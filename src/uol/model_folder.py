@@ -33,6 +33,7 @@ from uol.scorer import Scorer
 from uol.tensors import write_tensors
 
 MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README.md"
+PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
@@ -42,7 +43,8 @@ def check_target(folder: str | os.PathLike[str]) -> None:
         return
     refusal = CallError(f"{target}: a folder with other files in it; choose another for the model")
     several = is_ensemble(target)
-    ours = {CONFIG, CARD, MEMBERS} if several else {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH}
+    one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE}
+    ours = {CONFIG, CARD, MEMBERS} if several else one
     if {entry.name for entry in target.iterdir()} - ours:
         raise refusal
     try:  # other projects' models have files of the same names

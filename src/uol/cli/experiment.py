@@ -270,20 +270,26 @@ def docs(
     results: ResultsOption = Path("results"),
     out: Annotated[
         list[Path] | None,
-        typer.Option("--out", "-o", help="A document; docs/results.md and README.md if none is named."),
+        typer.Option("--out", "-o", help="A document; docs/results.md, README.md and the models' cards if none."),
     ] = None,
 ) -> None:
-    """Make the tables of documents again from the results; their prose stays.
+    """Make the tables of documents again from the results, and the cards of models that ship; prose stays.
 
     Example: uol experiment docs
     """
+    from uol import released
     from uol.experiments.document import rendered
+    from uol.experiments.release import renewed_card
     from uol.files import write_text
+    from uol.model_folder import CARD
 
     _check(results)
     for document in out or [Path("docs/results.md"), Path("README.md")]:
         write_text(document, rendered(document, results))
         say(f"tables: {document}")
+    for folder in [] if out else map(released.find_model, released.names()):
+        write_text(folder / CARD, renewed_card(folder, results))
+        say(f"card: {folder / CARD}")
 
 
 def _check(results: Path) -> None:

@@ -210,7 +210,7 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
 
 
 def _trained_on_all(run: Path, rated: RatedImages) -> bool:
-    from uol.experiments.trial import PROVENANCE
+    from uol.model_folder import PROVENANCE
 
     made = json.loads((run / PROVENANCE).read_text(encoding="utf-8")) if (run / PROVENANCE).is_file() else {}
     learnt = [made["data"], *made.get("panels", [])] if made else []

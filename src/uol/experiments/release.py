@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from uol.experiments.formats import markdown
 from uol.experiments.groups import group_means
 from uol.experiments.result import OWN_TO_A_RUN, Result, read_results
 from uol.experiments.table import Row, of_one_seed, table
-from uol.experiments.trial import MODEL, PROVENANCE
-from uol.files import replacing_folder, write_text
-from uol.model_folder import CARD, check_target, load_scorer, save_scorer
+from uol.experiments.trial import MODEL
+from uol.files import replacing_folder, write_json, write_text
+from uol.model_folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
 from uol.onnx_export import write_graphs
 from uol.scorer import Scorer
 
@@ -31,41 +32,44 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
 
     The card's figures are those of networks that the same recipe made of the data set's folds.
     """
-    made = _provenance(run)
-    data = made["data"]["name"]
-    rows = [r for r in read_results(results / data) if r.method == made["settings"]["method"] and r.recipe == recipe]
-    if not rows:
-        raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
-    _check_same_settings(run, made["settings"], rows[0])
+    made = {"recipe": recipe, **_provenance(run / PROVENANCE)}
+    found = _results_of(made, results)
     check_target(out)
     scorer = load_scorer(run / MODEL)
-    curves = [
-        curve
-        for folder in sorted(results.iterdir())
-        if folder.is_dir()
-        for curve in read_anchorings(folder)
-        if curve.name == out.name
-    ]
     with replacing_folder(out) as temporary:
         save_scorer(scorer, temporary, half=True)
         difference = write_graphs(load_scorer(temporary), temporary)
-        write_text(temporary / CARD, card(out.name, scorer, made, of_one_seed(rows), curves))
+        write_json(temporary / PROVENANCE, made)
+        write_text(temporary / CARD, card(out.name, scorer, made, found, _curves(out.name, results)))
     return sum(path.stat().st_size for path in out.iterdir()), difference
 
 
+def renewed_card(folder: Path, results: Path) -> str:
+    """The card of a released model as the results at hand make it."""
+    made = _provenance(folder / PROVENANCE)
+    return card(folder.name, load_scorer(folder), made, _results_of(made, results), _curves(folder.name, results))
+
+
 def card(
-    name: str, scorer: Scorer, made: dict[str, Any], results: Sequence[Result], curves: Sequence[Anchoring] = ()
+    name: str, scorer: Scorer, made: Mapping[str, Any], results: Sequence[Result], curves: Sequence[Anchoring] = ()
 ) -> str:
     """The model card: what it says, how well, for whom, and what must not be done with it."""
     (row,) = table(results)
-    data, panel, config = made["data"], scorer.panel, scorer.config
+    data, machine, panel, config = made["data"], made["hardware"], scorer.panel, scorer.config
+    where = machine["gpu"] or machine["machine"]
+    framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
     folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"
+    says = f"""It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from
+        {panel.low:g} to {panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It
+        measures nothing about a person.** It must not be used to judge, select, rank for a decision, or identify
+        anyone."""
+    tested = f"""This network learnt from every image of the data set, so none is left to test it on. The figures are
+        means over {folds}: on each, a network made by the same recipe from the other images alone was tested, after its
+        last epoch."""
     parts = [
         f"""# {name}
 
-It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from {panel.low:g} to
-{panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It measures nothing about a
-person.** It must not be used to judge, select, rank for a decision, or identify anyone.
+{_filled(says)}
 
 ```python
 from uol import Scorer
@@ -74,7 +78,7 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 | | |
 |---|---|
-| network | {config.backbone}, {config.crop} px, faces found and aligned first |
+| network | {config.backbone}, {config.crop} px, {framed} |
 | psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
 | references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |
 | trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
@@ -82,8 +86,7 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 ## How well it agrees with its panel
 
-This network learnt from every image of the data set, so none is left to test it on. The figures are means over
-{folds}: on each, a network made by the same recipe from the other images alone was tested, after its last epoch.
+{_filled(tested)}
 """,
         _figures(row),
         "\nBy group, on the same test images (the interval is of the images drawn; bias is prediction − score):\n",
@@ -118,8 +121,11 @@ its own licence.
 
 ## Made by
 
-`{made["command"]}`, commit `{made["commit"]}`, {made["hardware"]["gpu"] or made["hardware"]["machine"]}, torch
-{made["hardware"]["torch"]}, seed {made["settings"]["seed"]}.
+```sh
+{made["command"]}
+```
+
+Commit {made["commit"]}, seed {made["settings"]["seed"]}, torch {machine["torch"]}, {where}.
 """
     )
     return "".join(parts)
@@ -154,12 +160,10 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     coverage = (
         f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
     )
-    told = f"""## On {other}, which it never saw
-
-Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f} ({_ends(ends) or "no interval"})
-{coverage}.
-"""
-    return told + _groups([figures.groups or {} for figures in found], same_images=True)
+    told = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
+        ({_ends(ends) or "no interval"}){coverage}."""
+    groups = _groups([figures.groups or {} for figures in found], same_images=True)
+    return f"## On {other}, which it never saw\n\n{_filled(told)}\n{groups}"
 
 
 def _anchored(curve: Anchoring) -> str:
@@ -173,11 +177,9 @@ def _anchored(curve: Anchoring) -> str:
         for point in curve.points
     ]
     columns = {"anchors": "anchors", "mae": "MAE", "rmse": "RMSE", "coverage": "intervals that hold"}
-    return f"""
-Anchored with rated images of {curve.data}'s own panel, this very network on its {curve.test} test images (split
-{curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):
-
-{markdown(rows, columns)}"""
+    told = f"""Anchored with rated images of {curve.data}'s own panel: this very network on its {curve.test} test images
+        (split {curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):"""
+    return f"\n{_filled(told)}\n\n{markdown(rows, columns)}"
 
 
 def _taught(teachers: Sequence[str]) -> str:
@@ -192,22 +194,37 @@ def _ends(ends: tuple[float, float] | None) -> str | None:
     return None if ends is None else "{:.4f}–{:.4f}".format(*ends)
 
 
-def _provenance(run: Path) -> dict[str, Any]:
-    path = run / PROVENANCE
+def _provenance(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise CallError(f"{run}: not a run on a whole data set, which has a {PROVENANCE}; uol train --split whole")
+        raise CallError(
+            f"{path.parent}: not a run on a whole data set, which has a {path.name}; uol train --split whole"
+        )
     made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if made["commit"] is None or made["modified"]:
         raise UolError(f"{path}: nobody knows which code this was; train from a git checkout without changes")
     return made
 
 
-def _check_same_settings(run: Path, settings: dict[str, Any], result: Result) -> None:
-    """Refuse figures of another recipe than the model's."""
-    measured = result.provenance.settings
+def _results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
+    """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
+    data, settings, recipe = made["data"]["name"], made["settings"], made["recipe"]
+    rows = [r for r in read_results(results / data) if r.method == settings["method"] and r.recipe == recipe]
+    if not rows:
+        raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
+    measured = rows[0].provenance.settings
     for key in sorted((settings.keys() & measured.keys()) - OWN_TO_A_RUN):
         if settings[key] != measured[key]:
             raise UolError(
-                f"{run}: {key} is {settings[key]!r}, but {measured[key]!r} in the results of {result.recipe}: "
-                "their figures are not this model's"
+                f"{key} is {settings[key]!r} in this model, but {measured[key]!r} in the results of {recipe}: "
+                "their figures are not its own"
             )
+    return of_one_seed(rows)
+
+
+def _curves(name: str, results: Path) -> list[Anchoring]:
+    folders = sorted(folder for folder in results.iterdir() if folder.is_dir())
+    return [curve for folder in folders for curve in read_anchorings(folder) if curve.name == name]
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)

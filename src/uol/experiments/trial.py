@@ -22,6 +22,7 @@ from uol.experiments.result import Name, Result, read_result, write_result
 from uol.files import plain, write_json, write_text
 from uol.methods.base import Method, Predictions
 from uol.methods.uol import Uol
+from uol.model_folder import PROVENANCE
 from uol.rated_images import Indices, RatedImages, Split
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
@@ -30,7 +31,6 @@ from uol.training.recipe import Recipe
 from uol.training.run import epochs_so_far, run
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"
-PROVENANCE = "provenance.json"  # of a network that has no result, every image having trained it
 
 
 class Origin(NamedTuple):
