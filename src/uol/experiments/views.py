@@ -20,6 +20,7 @@ from uol.experiments.sources import Source
 from uol.experiments.table import FOLDS, Row, in_order, is_fold, mean, of_one_seed, row_groups, seed_spread, table
 
 _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows}
+_SUPERSEDED = {"strong-beta-0.1"}  # recipes as they were before
 _COMPARED = ("pc", "mae", "rmse")
 FIVE = 5  # folds, as the published figures have
 _WHO = {"method": "method", "recipe": "recipe", "ensemble": "networks"}
@@ -76,7 +77,7 @@ def _brief(source: Source) -> View:
     told: set[str] = set()
     for row in rows_of(source):
         method, trained_on = row["method"], row["trained_on"]
-        if source.plan is None and (method, row["recipe"]) in _PLANNED:
+        if source.plan is None and ((method, row["recipe"]) in _PLANNED or row["recipe"] in _SUPERSEDED):
             continue  # a plan's rows have a table of their own
         elsewhere = {f"transfer_{name}": pc for name, pc in row["transfer"].items()}
         columns |= {f"transfer_{name}": f"PC on {name}" for name in row["transfer"]}
