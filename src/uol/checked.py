@@ -1,8 +1,27 @@
-"""What a check of settings or stored values found, in one line."""
+"""Reading and checking what is stored, and what a check found, in one line."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from uol.errors import UolError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_checked(kind: type[Model], path: Path) -> Model:
+    """A JSON file as a checked model; what is wrong with it is said in one line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise UolError(f"{path}: {first_problem(error)}") from error
 
 
 def first_problem(error: ValidationError) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import torch
 
+import uol
 from uol.errors import CallError
 
 
@@ -31,6 +32,17 @@ class Commit(NamedTuple):
 def command() -> str:
     """The command that is running, as it would be typed."""
     return shlex.join(["uol", *sys.argv[1:]])
+
+
+def of_code(code: Commit) -> dict[str, str | bool | None]:
+    """What to keep of the code and the command that make a result."""
+    return {
+        "command": command(),
+        "commit": code.id,
+        "modified": code.modified,
+        "told": code.told,
+        "uol": uol.__version__,
+    }
 
 
 def now() -> str:

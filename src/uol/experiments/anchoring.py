@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 import uol
 from uol import provenance
-from uol.checked import first_problem
+from uol.checked import read_checked
 from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate
 from uol.experiments.result import ANCHORING as PREFIX
@@ -170,12 +170,4 @@ def write_anchoring(results: Path, found: Anchoring) -> Path:
 
 def read_anchorings(folder: Path) -> list[Anchoring]:
     """The curves in a folder of results."""
-    found = []
-    for path in sorted(folder.glob(f"{PREFIX}*.json")):
-        try:
-            found.append(Anchoring.model_validate_json(path.read_text(encoding="utf-8")))
-        except ValidationError as error:
-            raise UolError(f"{path}: {first_problem(error)}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
-    return found
+    return [read_checked(Anchoring, path) for path in sorted(folder.glob(f"{PREFIX}*.json"))]

@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-import uol
 from uol import provenance
 from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members, sized
 from uol.errors import CallError, UolError
@@ -118,11 +117,7 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     seconds = [member.result.provenance.seconds for member in fold.members]
     held_out = len(_held_out(fold, len(split.train))[1])
     made: dict[str, Any] = {
-        "command": provenance.command(),
-        "commit": code.id,
-        "modified": code.modified,
-        "told": code.told,
-        "uol": uol.__version__,
+        **provenance.of_code(code),
         "started": started,
         "settings": first.result.provenance.settings,
         "changes": {"combine": ensemble.combine},

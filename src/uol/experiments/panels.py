@@ -9,11 +9,11 @@ from statistics import fmean
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 import uol
 from uol import provenance
-from uol.checked import first_problem
+from uol.checked import read_checked
 from uol.errors import CallError, UolError
 from uol.experiments.elsewhere import GREY_FERET
 from uol.experiments.plans import BASE, PLANS
@@ -118,15 +118,7 @@ def write_panel(results: Path, panel: Panel) -> Path:
 
 def read_panels(folder: Path) -> list[Panel]:
     """The panels in a folder of results."""
-    found = []
-    for path in sorted(folder.glob(f"{PREFIX}*.json")):
-        try:
-            found.append(Panel.model_validate_json(path.read_text(encoding="utf-8")))
-        except ValidationError as error:
-            raise UolError(f"{path}: {first_problem(error)}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
-    return found
+    return [read_checked(Panel, path) for path in sorted(folder.glob(f"{PREFIX}*.json"))]
 
 
 def _member(folds: Sequence[Agreement]) -> Member:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import uol
 from uol import provenance
 from uol.consistency import estimate_by_consistency
 from uol.errors import UolError
@@ -80,11 +79,7 @@ def read_again(network: Result, trained: Path, test: PackedImages, folder: Path,
                 "provenance": Provenance.model_validate(
                     made.model_dump()
                     | {
-                        "command": provenance.command(),
-                        "commit": code.id,
-                        "modified": code.modified,
-                        "told": code.told,
-                        "uol": uol.__version__,
+                        **provenance.of_code(code),
                         "started": started,
                         "changes": {**made.changes, "scores": "maximum consistency", "network": source(network)},
                         "hardware": provenance.hardware(),

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from uol.checked import first_problem
+from uol.checked import read_checked
 from uol.errors import UolError
 from uol.files import plain, write_text
 
@@ -239,14 +239,7 @@ def least_rmse(pc: float, sd: float) -> float:
 
 def read_result(path: Path) -> Result:
     """Read and check one result; what is wrong is said in one line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
-    try:
-        return Result.model_validate_json(text)
-    except ValidationError as error:
-        raise UolError(f"{path}: {first_problem(error)}") from error
+    return read_checked(Result, path)
 
 
 def write_result(path: Path, result: Result) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-import uol
 from uol import methods, provenance
 from uol.ensemble import EnsembleScorer
 from uol.errors import CallError
@@ -134,11 +133,7 @@ def _provenance(
     seconds = [epoch.seconds for epoch in epochs_so_far(folder, recipe)]
     joined = {"panels": panels_used(panels, rows, recipe)} if len(panels) > 1 else {}
     return {
-        "command": provenance.command(),
-        "commit": code.id,
-        "modified": code.modified,
-        "told": code.told,
-        "uol": uol.__version__,
+        **provenance.of_code(code),
         "started": started,
         "settings": recipe.model_dump(mode="json"),
         "changes": origin.changes,
