@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uol.cli import experiment_ensemble, experiment_run
-from uol.cli.output import print_json, print_table, say
+from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
 
 if TYPE_CHECKING:
@@ -213,14 +213,15 @@ def anchoring(
     Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root data/mebeauty --split 2022
     """
     from uol.cli.data import load
-    from uol.experiments.anchoring import measure_anchoring, write_anchoring
+    from uol.experiments.anchoring import SIZES, measure_anchoring, write_anchoring
 
     _check(results)
     rated = load(data, root, None)
     chosen = split or (next(iter(rated.splits)) if len(rated.splits) == 1 else None)
     if chosen is None or chosen not in rated.splits:
         raise CallError(f"{data}: name one of its splits with --split: {', '.join(rated.splits) or 'it has none'}")
-    found = measure_anchoring(model, rated, chosen, name or Path(model).name, draws)
+    with progress_bar("anchoring", len(SIZES) * draws + 1) as update:
+        found = measure_anchoring(model, rated, chosen, name or Path(model).name, draws, update)
     say(f"curve: {write_anchoring(results, found)}")
 
 
