@@ -68,8 +68,8 @@ def test_folds_and_pairs():
     gaps = np.linspace(-1, 3, 401)
     found = paired(2.0, 1.0, gaps, np.zeros(401))
     assert (found.difference, found.low, found.high) == (1.0, pytest.approx(-0.9), pytest.approx(2.9))
-    assert found.p == pytest.approx(2 * 101 / 401)
-    assert paired(1.0, 0.0, np.ones(500), np.zeros(500)).p == 1 / 500
+    assert found.p == pytest.approx(2 * 102 / 402)
+    assert paired(1.0, 0.0, np.ones(500), np.zeros(500)).p == 2 / 501
     assert paired(0.0, 0.0, np.zeros(500), np.zeros(500)).p == 1
 
 

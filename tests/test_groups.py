@@ -65,3 +65,12 @@ def test_a_correlation_that_is_not_there_has_no_interval():
     (mean,) = group_means([{"a": Group(images=20, pc=None, mae=0.2, rmse=0.3, bias=0.0)}], same_images=False)
     assert mean.pc is None
     assert mean.interval is None
+
+
+def test_the_same_word_in_two_columns_is_told_apart():
+    data = table()
+    data["gender"] = np.where(np.arange(200) < 20, None, data["gender"])
+    found = groups_of(data)
+    assert found["gender unknown"].images == 20
+    assert found["ethnicity unknown"].images == 67
+    assert "unknown" not in found

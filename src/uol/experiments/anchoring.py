@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from uol.checked import read_checked
 from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate
 from uol.experiments.result import ANCHORING as PREFIX
-from uol.experiments.result import Hardware, Name
+from uol.experiments.result import Hardware, Name, read_result
+from uol.experiments.trial import RESULT
 from uol.files import write_json
 from uol.gaussians import Gaussians
 from uol.methods.base import Predictions
-from uol.model_folder import load_scorer
+from uol.model_folder import PROVENANCE, load_scorer
 from uol.rated_images import RatedImages, Split
 from uol.released import find_model, fingerprint
 from uol.scorer import FEWEST_ANCHORS, Scorer
@@ -137,8 +139,8 @@ def measure_anchoring(
         raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this curve")
     folder = find_model(model)
     scorer = load_scorer(folder)
-    if scorer.panel.name == rated.name:
-        raise CallError(f"{rated.name}: the panel that {model} was trained on; anchoring is for another")
+    if rated.name in trained_on(folder) | {scorer.panel.name}:
+        raise CallError(f"{rated.name}: a panel that {model} was trained on; anchoring is for another")
     scorer.to("cuda" if torch.cuda.is_available() else "cpu")
     gaussians = scorer.embed_pixels(PackedImages.pack(rated, scorer.config).centre)
     points = anchoring_curve(scorer, rated, gaussians, rated.splits[split], draws=draws, progress=progress)
@@ -159,6 +161,18 @@ def measure_anchoring(
         hardware=Hardware.model_validate(provenance.hardware()),
         made=provenance.now(),
     )
+
+
+def trained_on(folder: Path) -> set[str]:
+    """The data sets that a model learnt from, as far as its folder or its run's tells."""
+    found: set[str] = set()
+    for place in (folder, folder.parent):
+        if (place / RESULT).is_file():
+            found |= read_result(place / RESULT).learnt
+        if (place / PROVENANCE).is_file():
+            made = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
+            found |= {made["data"]["name"], *(panel["name"] for panel in made.get("panels") or ())}
+    return found
 
 
 def write_anchoring(results: Path, found: Anchoring) -> Path:

@@ -85,11 +85,12 @@ def mean_of(folds: Sequence[Sequence[float] | None]) -> Floats | None:
 def paired(figure: float, other: float, replicates: Floats, others: Floats) -> Difference:
     """The difference of two figures with the interval of their paired replicates.
 
-    p is two-sided, 2·min(share ≤ 0, share ≥ 0): never below 1/B, which is all that B replicates can tell.
+    p is two-sided, 2·(n + 1)/(B + 1) with n the replicates on the rarer side of zero: at least 2/(B + 1), which is all
+    that B of them can tell.
     """
     gaps = replicates - others
-    p = 2 * min(float((gaps <= 0).mean()), float((gaps >= 0).mean()))
-    return Difference(figure - other, *interval(gaps), p=min(max(p, 1 / gaps.size), 1.0))
+    rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
+    return Difference(figure - other, *interval(gaps), p=min(2 * (rarer + 1) / (gaps.size + 1), 1.0))
 
 
 def _rounded(values: Floats) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -23,6 +24,9 @@ def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     """Figures of each group with ten images or more, by names such as "female" and "female, asian"."""
     told = table.drop(columns=list(PREDICTION_COLUMNS), errors="ignore").astype(object).fillna("unknown").astype(str)
     columns = [name for name in told if 1 < told[name].nunique() <= _MOST]
+    words = Counter(word for name in columns for word in told[name].unique())
+    for name in columns:  # a word of two columns says nothing without its column's name
+        told[name] = [f"{name} {word}" if words[word] > 1 else word for word in told[name]]
     found: dict[str, Group] = {}
     for chosen in [(name,) for name in columns] + list(combinations(columns, 2)):
         for values, inside in table.groupby([told[name] for name in chosen], sort=True):

@@ -12,12 +12,13 @@ from uol.errors import CallError, UolError
 from uol.experiments.anchoring import Anchoring, read_anchorings
 from uol.experiments.formats import markdown
 from uol.experiments.groups import group_means
-from uol.experiments.result import OWN_TO_A_RUN, Result, read_results
-from uol.experiments.table import Row, of_one_seed, table
+from uol.experiments.result import Result, other_setting, read_results
+from uol.experiments.table import Row, is_fold, of_one_seed, table
 from uol.experiments.trial import MODEL
 from uol.files import replacing_folder, write_json, write_text
 from uol.model_folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
 from uol.onnx_export import write_graphs
+from uol.released import fingerprint
 from uol.scorer import Scorer
 
 FIVE = 5  # folds
@@ -40,14 +41,14 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
         save_scorer(scorer, temporary, half=True)
         difference = write_graphs(load_scorer(temporary), temporary)
         write_json(temporary / PROVENANCE, made)
-        write_text(temporary / CARD, card(out.name, scorer, made, found, _curves(out.name, results)))
+        write_text(temporary / CARD, card(out.name, scorer, made, found, _curves(temporary, results)))
     return sum(path.stat().st_size for path in out.iterdir()), difference
 
 
 def renewed_card(folder: Path, results: Path) -> str:
     """The card of a released model as the results at hand make it."""
     made = _provenance(folder / PROVENANCE)
-    return card(folder.name, load_scorer(folder), made, _results_of(made, results), _curves(folder.name, results))
+    return card(folder.name, load_scorer(folder), made, _results_of(made, results), _curves(folder, results))
 
 
 def card(
@@ -208,22 +209,24 @@ def _provenance(path: Path) -> dict[str, Any]:
 def _results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
     """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
     data, settings, recipe = made["data"]["name"], made["settings"], made["recipe"]
-    rows = [r for r in read_results(results / data) if r.method == settings["method"] and r.recipe == recipe]
+    rows = [
+        r
+        for r in read_results(results / data)
+        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, 1) and is_fold(r.split)
+    ]
     if not rows:
         raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
-    measured = rows[0].provenance.settings
-    for key in sorted((settings.keys() & measured.keys()) - OWN_TO_A_RUN):
-        if settings[key] != measured[key]:
-            raise UolError(
-                f"{key} is {settings[key]!r} in this model, but {measured[key]!r} in the results of {recipe}: "
-                "their figures are not its own"
-            )
+    if (difference := other_setting(rows[0].provenance.settings, settings)) is not None:
+        raise UolError(f"{difference} in the results of {recipe}: their figures are not this model's")
+    if made["data"]["fingerprint"] != rows[0].provenance.data.fingerprint:
+        raise UolError(f"the results of {recipe} are of other ratings of {data}: their figures are not this model's")
     return of_one_seed(rows)
 
 
-def _curves(name: str, results: Path) -> list[Anchoring]:
-    folders = sorted(folder for folder in results.iterdir() if folder.is_dir())
-    return [curve for folder in folders for curve in read_anchorings(folder) if curve.name == name]
+def _curves(folder: Path, results: Path) -> list[Anchoring]:
+    """Curves that were measured on this very network."""
+    kept = [curve for place in sorted(results.iterdir()) if place.is_dir() for curve in read_anchorings(place)]
+    return [curve for curve in kept if curve.model == fingerprint(folder)]
 
 
 def _filled(text: str) -> str:

@@ -15,7 +15,7 @@ from uol.errors import UolError
 from uol.files import plain, write_text
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
-_LATER = {"makeup", "spread", "replicates", "groups", "beside", "panels", "members"}  # what a result may lack
+_LATER = {"makeup", "spread", "replicates", "groups", "beside", "panels", "members", "fingerprint"}  # what a result may lack
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
 OWN_TO_A_RUN = {"seed", "held_out_seed", "init"}  # settings that may differ among the results of one row
@@ -67,6 +67,7 @@ class Transfer(Metrics):
 
     split: str | None
     framing: str
+    fingerprint: str | None = Field(None, description="of its ratings; None for one that was tested on before it was kept")
     replicates: Replicates | None = None
     groups: dict[str, Group] | None = None
 
@@ -307,14 +308,24 @@ def check_repeatable(path: Path, result: Result) -> None:
             raise UolError(f"{path}: provenance.members: {why}: number {number} ({member.recipe}, seed {member.seed})")
 
 
+def other_setting(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The first setting in which networks of one row differ; one that came later counts as its default."""
+    from uol.training.recipe import with_defaults  # torch comes with it, which reading a table need not wait for
+
+    one, other = with_defaults(one), with_defaults(other)
+    for key in sorted((one.keys() & other.keys()) - OWN_TO_A_RUN):
+        if one[key] != other[key]:
+            return f"{key} is {other[key]!r}, but {one[key]!r}"
+    return None
+
+
 def _difference(first: Result, second: Result) -> str | None:
     """How two results of one row differ in what must be the same, or None."""
     one, other = first.provenance.settings, second.provenance.settings
     members = zip(first.provenance.members or [], second.provenance.members or [], strict=False)
     for here, there in [(one, other), *((member.settings, twin.settings) for member, twin in members)]:
-        for key in sorted((here.keys() & there.keys()) - OWN_TO_A_RUN):  # a later version may have more settings
-            if here[key] != there[key]:
-                return f"{key} is {there[key]!r}, but {here[key]!r}"
+        if (found := other_setting(here, there)) is not None:
+            return found
     data, others = first.provenance.data, second.provenance.data
     for what in ("fingerprint", "scale"):
         if getattr(data, what) != getattr(others, what):
@@ -326,8 +337,13 @@ def _difference(first: Result, second: Result) -> str | None:
     if weights[0] != weights[1]:
         return f"init is {weights[1]!r}, but {weights[0]!r}"
     for name in sorted(first.transfer.keys() & second.transfer.keys()):
-        for what in ("images", "split", "framing"):
+        for what in ("images", "split", "framing", "fingerprint"):
             values = [getattr(result.transfer[name], what) for result in (first, second)]
-            if values[0] != values[1]:
+            if values[0] != values[1] and not (what == "fingerprint" and None in values):
                 return f"transfer.{name}.{what} is {values[1]}, but {values[0]}"
+    if first.makeup is not None and second.makeup is not None:
+        for what in ("takes", "answer", "framing"):
+            values = [getattr(makeup, what) for makeup in (first.makeup, second.makeup)]
+            if values[0] != values[1]:
+                return f"makeup.{what} is {values[1]}, but {values[0]}"
     return None

@@ -26,7 +26,7 @@ from uol.rated_images import Indices, RatedImages, Split
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
-from uol.training.recipe import Recipe
+from uol.training.recipe import Recipe, with_defaults
 from uol.training.run import epochs_so_far, run
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"
@@ -170,7 +170,7 @@ def finished(
         return None
     result = read_result(folder / RESULT)
     made = result.provenance
-    before = Recipe().model_dump(mode="json") | made.settings  # settings that are newer than it had their defaults
+    before = with_defaults(made.settings)
     same = before == recipe.model_dump(mode="json") and result.split == split
     same = same and (made.data.fingerprint, made.data.pixels) == (rated.fingerprint, pixels)
     others = [(p.name, p.split, p.fingerprint, p.pixels) for p in (made.panels or [])[1:]]

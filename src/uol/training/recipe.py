@@ -166,6 +166,18 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         raise CallError(f"{source}: {place}: {message}, not {first['input']!r}") from error
 
 
+def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored settings as they would be written now: what is newer than they had its default, at every level."""
+
+    def filled(defaults: Any, stored: Any) -> Any:
+        if not (isinstance(defaults, dict) and isinstance(stored, Mapping)):
+            return stored
+        return {**stored, **{key: filled(value, stored.get(key, value)) for key, value in defaults.items()}}
+
+    found: dict[str, Any] = filled(Recipe().model_dump(mode="json"), settings)
+    return found
+
+
 def shipped() -> list[str]:
     """Names of the recipes that ship."""
     folder = resources.files("uol.training") / "recipes"
