@@ -411,6 +411,16 @@ def test_second_backbones_where_none_is_wanted_or_weights_are_for_one(drawn):
         check_before_reading(quick_recipe(method="cnn-er", second_backbone="resnext"))
 
 
+def test_teachers_where_no_method_would_listen_are_refused(drawn):
+    for name in set(methods.names()) - {"uol", "order-learning"}:
+        recipe = quick_recipe(method=name, teachers=["runs/none"])
+        told = f"method {name} learns from no teachers; leave teachers out"
+        with pytest.raises(CallError, match=told):
+            methods.find(name)(recipe, drawn.scale, 5)
+        with pytest.raises(CallError, match=told):
+            check_before_reading(recipe)
+
+
 def test_part_masks_lie_where_the_parts_of_an_aligned_face_do():
     masks = part_masks((56, 56))
     assert masks.shape == (7, 56, 56)

@@ -45,6 +45,7 @@ class Method(nn.Module, ABC):
 
     takes_second_backbone = False
     takes_panels = False
+    takes_teachers = False
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         """`levels` is the number of rating levels in the batches' histograms; 0 where none is known.
@@ -52,14 +53,21 @@ class Method(nn.Module, ABC):
         Only a method that `takes_panels` is asked for several panels.
         """
         super().__init__()
-        if recipe.second_backbone is not None and not self.takes_second_backbone:
-            raise CallError(f"method {recipe.method} has one backbone; leave second_backbone out")
-        if recipe.second_backbone is not None and recipe.init not in (None, "timm"):
-            raise CallError(f"{recipe.init}: a file has the weights of one backbone; with two, init is timm or none")
+        self.check(recipe)
         self.recipe = recipe
         self.scale = scale
         self.levels = levels
         self.panels = panels
+
+    @classmethod
+    def check(cls, recipe: Recipe) -> None:
+        """Refuse settings that the method has no use for."""
+        if recipe.second_backbone is not None and not cls.takes_second_backbone:
+            raise CallError(f"method {recipe.method} has one backbone; leave second_backbone out")
+        if recipe.second_backbone is not None and recipe.init not in (None, "timm"):
+            raise CallError(f"{recipe.init}: a file has the weights of one backbone; with two, init is timm or none")
+        if recipe.teachers and not cls.takes_teachers:
+            raise CallError(f"method {recipe.method} learns from no teachers; leave teachers out")
 
     def prepare_for(self, training: PackedImages) -> None:
         """Learn from the training images what the losses need beforehand, such as how frequent classes are."""
