@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from quick import quick_recipe
 from uol.errors import CallError
@@ -12,9 +15,12 @@ from uol.gaussians import Gaussians
 from uol.methods.uol import Uol
 from uol.model import OrderModel
 from uol.rated_images import Split
+from uol.released import find_model, names
+from uol.training import run as training_run
 from uol.training.batches import PackedImages, fixed_batches
-from uol.training.run import run
-from uol.training.teachers import Teachers
+from uol.training.checkpoint import read_progress
+from uol.training.run import hold_out, run, taught
+from uol.training.teachers import Teachers, find_teacher, weights_digest
 
 MODEL = quick_recipe().model
 
@@ -71,6 +77,55 @@ def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
     plain = Uol(quick_recipe(), drawn.scale)
     assert [name for name, _ in method.named_parameters()] == [name for name, _ in plain.named_parameters()]
     assert method.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_a_run_does_not_go_on_with_other_teachers(drawn, folder, tmp_path):
+    packed = PackedImages.pack(drawn, MODEL)
+    recipe = quick_recipe(teachers=[folder], epochs=2)
+
+    def kill(report):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(packed, recipe, tmp_path / "run", kill, accelerator="cpu")
+    weights = tmp_path / "teacher" / "model.safetensors"
+    assert weights_digest(tmp_path / "teacher") == hashlib.sha256(weights.read_bytes()).hexdigest()
+    as_it_was = load_file(weights)
+    save_file({key: tensor + 1 if tensor.is_floating_point() else tensor for key, tensor in as_it_was.items()}, weights)
+    with pytest.raises(CallError, match="holds a run with other teachers"):
+        run(packed, recipe, tmp_path / "run", accelerator="cpu")
+    save_file(as_it_was, weights)
+    run(packed, recipe, tmp_path / "run", accelerator="cpu")
+    progress = read_progress(tmp_path / "run" / "checkpoint.safetensors")
+    assert progress.epoch == 2
+    assert progress.data == hold_out(packed, recipe)[0].fingerprint + taught([folder])
+
+
+def test_a_checkpoint_from_before_teachers_were_noted_goes_on(drawn, folder, tmp_path, monkeypatch):
+    packed = PackedImages.pack(drawn, MODEL)
+    recipe = quick_recipe(teachers=[folder], epochs=2)
+
+    def kill(report):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_run, "taught", lambda teachers: "")
+    with pytest.raises(KeyboardInterrupt):
+        run(packed, recipe, tmp_path / "run", kill, accelerator="cpu")
+    monkeypatch.undo()
+    run(packed, recipe, tmp_path / "run", accelerator="cpu")
+    assert read_progress(tmp_path / "run" / "checkpoint.safetensors").data.endswith(taught([folder]))
+
+
+def test_a_folder_named_like_a_model_that_ships_is_not_taken_for_it(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = names()[0]
+    trained.scorer.save_pretrained(tmp_path / name)
+    assert find_teacher(f"./{name}") == tmp_path / name
+    assert find_teacher(name) == find_model(name) != tmp_path / name
+    assert Teachers.load([f"./{name}"], MODEL).judge(torch.rand(2, 3, 32, 32), *torch.arange(2)[:, None]).shape == (
+        1,
+        3,
+    )
 
 
 def test_each_split_has_its_own_teacher_and_no_other_is_taken(drawn, tmp_path):

@@ -16,7 +16,7 @@ from uol.tensors import write_tensors
 
 
 class Progress(NamedTuple):
-    """How far a run has come, with which recipe (YAML), on which images (their fingerprint)."""
+    """How far a run has come, with which recipe (YAML), on which images (their fingerprint, and whose teaching)."""
 
     epoch: int
     recipe: str

@@ -48,18 +48,20 @@ def train(
     report: Callable[[EpochReport], None] | None = None,
     accelerator: str = "auto",
     held_out: PackedImages | None = None,
+    learnt: str | None = None,
 ) -> None:
     """Train a method on packed images in place, going on from `checkpoint` where that file exists.
 
     Every random draw of an epoch follows from the seed and the epoch's number, so that a run that was killed and
     resumed ends, on the CPU, with the very weights of one that was not. `held_out` images are only looked at.
+    `learnt` tells the checkpoint what is learnt from; without it, the images' fingerprint does.
     """
     fabric = _fabric(accelerator, recipe)
     on_gpu = fabric.device.type == "cuda"
     kept = f"; what was trained so far is kept in {checkpoint}" if checkpoint else ""
     try:
         with _deterministic(recipe.deterministic), fast_algorithms(on_gpu and not recipe.deterministic):
-            _train(fabric, method, data, recipe, checkpoint, report, held_out)
+            _train(fabric, method, data, recipe, checkpoint, report, held_out, learnt or data.fingerprint)
     except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
             raise
@@ -79,6 +81,7 @@ def _train(
     checkpoint: Path | None,
     report: Callable[[EpochReport], None] | None,
     held_out: PackedImages | None,
+    learnt: str,
 ) -> None:
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
     _, optimizer = fabric.setup(method, make_optimizer(trainable, recipe, fabric.device))
@@ -96,7 +99,7 @@ def _train(
     stepper = Stepper(fabric, method, optimizer, Feed(data, recipe, fabric.device), schedule, engine)
     checks = fixed_batches(held_out, recipe, fabric.device) if held_out is not None and recipe.validate_every else []
     writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
-    settings, images = dump_recipe(recipe), data.fingerprint
+    settings = dump_recipe(recipe)
     with writer or nullcontext():
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
@@ -114,7 +117,7 @@ def _train(
                 kept = f"; the state after epoch {epoch} is kept in {checkpoint}" if checkpoint and epoch else ""
                 raise UolError(f"{trouble} in epoch {epoch + 1}: lower the learning_rate{kept}")
             if writer is not None:
-                writer.save(Progress(epoch + 1, settings, images))
+                writer.save(Progress(epoch + 1, settings, learnt))
             wanted = checks and ((epoch + 1) % recipe.validate_every == 0 or epoch + 1 == recipe.epochs)
             watched = _loss(fabric, method, checks) if wanted else math.nan
             if report is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from uol.training.checkpoint import read_progress
 from uol.training.loop import EpochReport, train
 from uol.training.panels import check_panels, join, rating_levels
 from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
+from uol.training.teachers import find_teacher, weights_digest
 
 RECIPE, CHECKPOINT, METRICS = "recipe.yaml", "checkpoint.safetensors", "metrics.csv"
 
@@ -53,10 +55,12 @@ def run(
     method = kind(recipe, packed.rated.scale, rating_levels(packed), **several)  # before the folder is claimed
     method.prepare_for(training)
     checkpoint = None
+    images = training.fingerprint
+    learnt = images + taught(recipe.teachers)
     reports: list[EpochReport] = []
     if folder is not None:
         folder = Path(folder)
-        _claim(folder, recipe, training.fingerprint)
+        _claim(folder, recipe, images, learnt)
         checkpoint = folder / CHECKPOINT
         reports = epochs_so_far(folder, recipe)
 
@@ -67,9 +71,17 @@ def run(
         if report is not None:
             report(epoch)
 
-    train(method, training, recipe, checkpoint, note, accelerator, held_out)
+    train(method, training, recipe, checkpoint, note, accelerator, held_out, learnt)
     method.finish(training, held_out)
     return method
+
+
+def taught(teachers: Sequence[str]) -> str:
+    """What a checkpoint says of its run's teachers, behind the fingerprint of the images: nothing where none teach."""
+    if not teachers:
+        return ""
+    digests = " ".join(weights_digest(find_teacher(name)) for name in teachers)
+    return f" taught by {hashlib.sha256(digests.encode()).hexdigest()}"
 
 
 def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, PackedImages | None]:
@@ -107,7 +119,7 @@ def check_method(recipe: Recipe, panels: int) -> None:
 def check_before_reading(recipe: Recipe, panels: int = 1) -> None:
     """Find what cannot be trained before images are read and faces are found, which may take minutes."""
     check_method(recipe, panels)
-    methods.find(recipe.method)
+    methods.find(recipe.method).check(recipe)
     for backbone in filter(None, (recipe.model.backbone, recipe.second_backbone)):
         if not timm.is_model(backbone):
             Backbone(backbone)  # which says so
@@ -124,12 +136,17 @@ def _check_ratings(rated: RatedImages) -> None:
         raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
 
 
-def _claim(folder: Path, recipe: Recipe, images: str) -> None:
-    """Note the recipe in the run folder, or make sure that the run there has the same one, on the same images."""
+def _claim(folder: Path, recipe: Recipe, images: str, learnt: str) -> None:
+    """Note the recipe in the run folder, or make sure that the run there has the same one, on the same images.
+
+    `learnt` is the images' fingerprint with the teachers' digest; a checkpoint from before it was kept has the first.
+    """
     if (folder / CHECKPOINT).exists():
         there = read_progress(folder / CHECKPOINT)
         _check_same(folder, check_recipe(yaml.safe_load(there.recipe), str(folder / CHECKPOINT)), recipe)
-        if there.data != images:
+        if there.data.startswith(images) and there.data not in (images, learnt):
+            raise CallError(f"{folder} holds a run with other teachers: their weights have changed since it began")
+        if there.data not in (images, learnt):
             raise CallError(
                 f"{folder} holds a run on other images (another set, split or ratings); choose another folder"
             )

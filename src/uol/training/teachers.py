@@ -6,7 +6,9 @@ small network learns more from the same photographs, or one network what several
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +16,10 @@ from torch import Tensor
 
 from uol.errors import CallError
 from uol.model import OrderModel
-from uol.model_config import ModelConfig
+from uol.model_config import MEMBERS, ModelConfig
+from uol.released import find_model
+
+_WEIGHTS = "model.safetensors"
 
 
 class Teachers:
@@ -32,7 +37,7 @@ class Teachers:
         from uol.ensemble_folder import load_members
 
         models = []
-        for folder, member in ((name, member) for name in folders for member in load_members(name)):
+        for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):
             config = member.config
             if config.framing != pupil.framing or config.crop * pupil.resize != pupil.crop * config.resize:
                 seen = [f"{one.framing}, {one.crop} of {one.resize} pixels" for one in (config, pupil)]
@@ -57,6 +62,23 @@ class Teachers:
             backward = model.comparator.pairs(points, second, first)[0].flip(-1)
             told.append(((forward + backward).float() / 2).softmax(-1))
         return torch.stack(told).mean(0)
+
+
+def find_teacher(name: str) -> Path:
+    """The model folder of a teacher, absolute, so that no later reader takes its name for a model that ships."""
+    return find_model(name).absolute()
+
+
+def weights_digest(folder: Path) -> str:
+    """The SHA-256 of a model folder's whole file of weights; of an ensemble, that of its members' digests."""
+    members = sorted((folder / MEMBERS).glob("*/"))
+    if members:
+        return hashlib.sha256(" ".join(map(weights_digest, members)).encode()).hexdigest()
+    try:
+        with open(folder / _WEIGHTS, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CallError(f"{folder}: no model folder: {_WEIGHTS} cannot be read") from error
 
 
 def _resized(images: Tensor, size: int) -> Tensor:
