@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +16,15 @@ from uol.consistency import estimate_by_consistency
 from uol.errors import CallError
 from uol.experiments import runner
 from uol.experiments.adding import read_run
-from uol.experiments.elsewhere import Other, load_other
+from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, judged, load_other
 from uol.experiments.plans import PLANS, Plan, PlanRow
+from uol.experiments.protocols import Votes
+from uol.experiments.readings import Consistency
 from uol.experiments.runner import Bench, Outcome, count_there, jobs_of, run_jobs, time_left
+from uol.experiments.trial import Origin, trial
 from uol.rated_images import Split
 from uol.scorer import Scorer
+from uol.training.batches import PackedImages
 
 ROWS = (
     PlanRow("a", "regression", "matched"),
@@ -156,6 +162,92 @@ def test_slim_runs_keep_what_results_need(folded, unrated, tmp_path):
     later, _ = run_all(Bench(folded, tmp_path, {}, [Other(unrated)]), folds=["1"])
     assert [o.state for o in later] == ["failed", "failed", "done"]
     assert "checkpoint is gone" in later[0].problem
+
+
+def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, tmp_path, monkeypatch):
+    """Another network takes the place of the one that was read, and the first call to read it is stopped."""
+    me, other = (Other(replace(drawn_b, name=name)) for name in ("mebeauty", "hot-or-not"))
+    run_all(Bench(folded, tmp_path, {}, [me, other]), ROWS[1:], ["1"])
+    reading = tmp_path / "order-learning-matched-consistency" / "fold-1"
+    before = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
+    shutil.rmtree(tmp_path / "order-learning-matched")
+    bench = Bench(folded, tmp_path, {"learning_rate": 3e-2}, [me])
+    monkeypatch.setattr("uol.provenance.now", lambda: "2026-01-01T00:00:00+00:00")  # however fast the first was
+    run_all(bench, ROWS[1:2], ["1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_judge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run_all(bench, ROWS[2:], ["1"])
+    assert not (reading / "result.json").exists()
+    assert not (reading / "evaluations").exists()
+    assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "done"
+    found = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
+    network = Consistency(tmp_path / "order-learning-matched" / "fold-1" / "model", 0.2)
+    wanted = network.predict(bench.packed(me, quick_recipe()).centre).value
+    assert np.allclose(found, wanted, rtol=1e-5)
+    assert not np.allclose(found, before, rtol=1e-5)
+    assert read_run(reading).transfer.keys() == {"mebeauty"}
+    assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "there"
+
+
+def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated, tmp_path):
+    me, pairs = Other(replace(drawn_b, name="mebeauty")), Other(unrated)
+    votes = {f"{p:03}": Votes(0, 7) for p in range(10)}
+    run_all(Bench(folded, tmp_path, {}, [me, pairs]), ROWS[:1], ["1"])
+    folder = tmp_path / "regression-matched" / "fold-1"
+
+    def again(others, rule=BY_DEFAULT, slim=False):
+        (outcome,), _ = run_all(Bench(folded, tmp_path, {}, others, rule, slim=slim), ROWS[:1], ["1"])
+        return outcome
+
+    assert again([me, pairs]).state == "there"
+    for rule in (MakeupRule(None, "mean"), MakeupRule(votes, "mean"), MakeupRule(votes | {"000": Votes(7, 0)}, "mean")):
+        assert again([pairs], rule).state == "done"
+        assert again([pairs], rule).state == "there"
+        answer = "with make-up" if rule.votes is None else "majority of votes"
+        assert (read_run(folder).makeup.takes, read_run(folder).makeup.answer) == ("mean", answer)
+    reversed_ = Other(replace(me.rated, scores=me.rated.scores[::-1].copy()))
+    first = read_run(folder).transfer["mebeauty"]
+    assert again([reversed_]).state == "done"
+    second = read_run(folder).transfer["mebeauty"]
+    assert (first.fingerprint, second.fingerprint) == (me.rated.fingerprint, reversed_.rated.fingerprint)
+    assert first.mae != second.mae
+
+    # An older evaluation does not say: it is judged again, or kept where the network is gone.
+    path = folder / "evaluations" / "mebeauty.json"
+    older = {key: value for key, value in json.loads(path.read_text()).items() if key != "fingerprint"}
+    path.write_text(json.dumps(older))
+    assert judged(folder, me, BY_DEFAULT) is None
+    assert again([me], slim=True).state == "done"
+    assert judged(folder, me, BY_DEFAULT) is True
+    path.write_text(json.dumps(older))
+    assert again([me]).state == "there"
+    assert json.loads(path.read_text()) == older
+    assert "checkpoint is gone, so it cannot be tested on mifs as asked" in again([me, pairs]).problem
+    path.write_text(json.dumps(older | {"split": "test"}))
+    assert judged(folder, me, BY_DEFAULT) is False
+    path.write_text("[")
+    assert judged(folder, me, BY_DEFAULT) is False
+
+
+def test_a_pupil_of_each_splits_teacher_is_tested_later(folded, unrated, tmp_path):
+    recipe = quick_recipe(epochs=1)
+    packed = PackedImages.pack(folded, recipe.model)
+    trial(packed, "fold-1", folded.splits["fold-1"], recipe, tmp_path / "teacher" / "fold-1", Origin("quick", {}))
+    changes = {"teachers": [str(tmp_path / "teacher" / "{split}")]}
+    for others in ([], [Other(unrated)]):
+        (outcome,), _ = run_all(Bench(folded, tmp_path / "runs", changes, others), ROWS[1:2], ["1"])
+        assert (outcome.state, outcome.problem) == ("done", "")
+
+
+def test_a_checksum_is_computed_once(folded, tmp_path, monkeypatch):
+    packed = PackedImages.pack(folded, quick_recipe().model)
+    calls = []
+    real = PackedImages.checksum.fget
+    monkeypatch.setattr(PackedImages, "checksum", property(lambda self: calls.append(self) or real(self)))
+    bench = Bench(folded, tmp_path, {})
+    assert bench.checksum(packed) == bench.checksum(packed) == real(packed)
+    assert len(calls) == 1
 
 
 def test_seeds_have_folders_of_their_own(folded, tmp_path):

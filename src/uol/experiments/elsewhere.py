@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +18,10 @@ from torch import Tensor
 from uol import datasets
 from uol.errors import CallError, ImageError, UolError
 from uol.evaluation import Evaluation, evaluate, predictions_table
-from uol.experiments.protocols import Takes, Votes, makeup_order, makeup_pairs
+from uol.experiments.derived import replicates_elsewhere
+from uol.experiments.protocols import BY_MAKEUP, BY_VOTES, Takes, Votes, makeup_order, makeup_pairs
 from uol.experiments.result import Makeup
-from uol.experiments.trial import EVALUATIONS, keep_evaluation
+from uol.experiments.trial import EVALUATIONS
 from uol.face_cache import FaceCache
 from uol.files import write_json, write_text
 from uol.framing import Framing
@@ -28,8 +32,9 @@ from uol.rated_images import RatedImages
 from uol.scale import Scale
 from uol.training.batches import PackedImages
 
+MIFS = "mifs"  # whose pairs have an order to be found
 GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
-OTHERS = ("mebeauty", "hot-or-not", "mifs", "color-feret", GREY_FERET)
+OTHERS = ("mebeauty", "hot-or-not", MIFS, "color-feret", GREY_FERET)
 
 
 class Predictor(Protocol):
@@ -60,6 +65,14 @@ class MakeupRule(NamedTuple):
 
     votes: Mapping[str, Votes] | None = None
     takes: Takes = "first"
+
+    @property
+    def terms(self) -> dict[str, str | None]:
+        """What is kept of the rule beside the figures it gave: of the votes, a digest."""
+        if self.votes is None:
+            return {"takes": self.takes, "answer": BY_MAKEUP, "votes": None}
+        told = sorted((person, *votes) for person, votes in self.votes.items())
+        return {"takes": self.takes, "answer": BY_VOTES, "votes": hashlib.sha256(repr(told).encode()).hexdigest()}
 
 
 BY_DEFAULT = MakeupRule()
@@ -92,24 +105,53 @@ def judge_elsewhere(
     folder: Path,
     threshold: float = 0.2,
     rule: MakeupRule = BY_DEFAULT,
+    fingerprint: str | None = None,
 ) -> None:
-    """Keep predictions, and the figures that the data set allows, under `evaluations` in a run folder."""
+    """Keep predictions, and the figures that the data set allows, under `evaluations` in a run folder.
+
+    `fingerprint` is that of the whole data set, where images without a face were left out of what is packed.
+    """
     name = packed.rated.name
     predictions = predictor.predict(packed.centre, packed.attributes)
     if packed.rated.rated:
         moved = packed.rated.rescaled(predictor.scale)
-        figures = evaluated(moved, predictions, threshold)
-        keep_evaluation(folder, name, None, framing, figures, predictions_table(moved, predictions))
-        return
-    table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
-    for column in packed.rated.groups.columns:
-        table[str(column)] = packed.rated.groups[column].to_numpy()
+        table = predictions_table(moved, predictions)
+        kept: dict[str, object] = {"split": None, **evaluated(moved, predictions, threshold)}
+        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
+    else:
+        table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
+        for column in packed.rated.groups.columns:
+            table[str(column)] = packed.rated.groups[column].to_numpy()
+        kept = {"images": len(table), "unrated": True}
+        if name == MIFS:
+            kept |= makeup_of(table, framing, rule).model_dump() | rule.terms
     place = folder / EVALUATIONS
+    told = {"data": name, "fingerprint": fingerprint or packed.rated.fingerprint, "framing": framing}
     write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
-    kept: dict[str, object] = {"data": name, "images": len(table), "framing": framing, "unrated": True}
-    if name == "mifs":
-        kept |= makeup_of(table, framing, rule).model_dump()
-    write_json(place / f"{name}.json", kept)
+    write_json(place / f"{name}.json", told | kept)
+
+
+def judged(folder: Path, other: Other, rule: MakeupRule) -> bool | None:
+    """Whether a run folder has an evaluation of these ratings by this rule; None: an older one that does not say."""
+    try:
+        kept = json.loads((folder / EVALUATIONS / f"{other.name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    terms: dict[str, str | None] = {"fingerprint": other.rated.fingerprint}
+    terms |= {"split": None} if other.rated.rated else rule.terms if other.name == MIFS else {}
+    if not isinstance(kept, dict) or any(kept[key] != value for key, value in terms.items() if key in kept):
+        return False
+    return True if terms.keys() <= kept.keys() else None
+
+
+def remove_evaluations(folder: Path) -> None:
+    """Remove what a run folder has of other data sets: another network is to take its place."""
+    try:
+        shutil.rmtree(folder / EVALUATIONS)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UolError(f"cannot remove {folder / EVALUATIONS}: {error.strerror or error}") from error
 
 
 def makeup_of(table: pd.DataFrame, framing: str, rule: MakeupRule) -> Makeup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from uol.consistency import estimate_by_consistency
 from uol.errors import UolError
 from uol.evaluation import predictions_table
 from uol.experiments.derived import replicates_of, spread_of
-from uol.experiments.elsewhere import evaluated
+from uol.experiments.elsewhere import evaluated, remove_evaluations
 from uol.experiments.result import Provenance, Result, write_result
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
@@ -56,15 +57,31 @@ def source(network: Result) -> str:
     return f"{network.file_name}, commit {network.provenance.commit}, {network.provenance.started}"
 
 
-def read_again(network: Result, trained: Path, test: PackedImages, folder: Path, recipe: str) -> Result:
-    """Read the network of a run folder by maximum consistency and keep the result in a folder of its own."""
+def read_again(
+    network: Result,
+    trained: Path,
+    test: PackedImages,
+    folder: Path,
+    recipe: str,
+    afterwards: Callable[[Consistency], None] | None = None,
+) -> Result:
+    """Read the network of a run folder by maximum consistency and keep the result in a folder of its own.
+
+    What the folder has of another network goes first. `afterwards` is given the reading before its result is written,
+    to test it on other data sets: a call that is stopped leaves no result, and the next one begins anew.
+    """
     if not (trained / MODEL).is_dir():
         raise UolError(f"{trained}: its model folder is gone; nothing can be read off it")
     threshold = float(network.provenance.settings["threshold"])
     started, code = provenance.now(), provenance.commit()
-    predictions = Consistency(trained / MODEL, threshold).predict(test.centre)
+    reading = Consistency(trained / MODEL, threshold)
+    (folder / RESULT).unlink(missing_ok=True)
+    remove_evaluations(folder)
+    predictions = reading.predict(test.centre)
     table = predictions_table(test.rated, predictions)
     write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    if afterwards is not None:
+        afterwards(reading)
     made = network.provenance
     result = Result.model_validate(
         plain(

@@ -15,11 +15,11 @@ import torch
 
 from uol.errors import CallError, UolError
 from uol.experiments.adding import add
-from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, Predictor, judge_elsewhere, pack_other
+from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, Predictor, judge_elsewhere, judged, pack_other
 from uol.experiments.plans import Plan, PlanRow
 from uol.experiments.readings import Consistency, read_again, source
 from uol.experiments.result import Result, read_result
-from uol.experiments.trial import EVALUATIONS, MODEL, RESULT, Origin, finished, trial
+from uol.experiments.trial import MODEL, RESULT, Origin, finished, trial
 from uol.rated_images import RatedImages, Split
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
@@ -90,11 +90,17 @@ class Bench:
 
     def checksum(self, packed: PackedImages) -> str:
         """A data set's checksum, computed once."""
-        return self._checksums.setdefault(id(packed), packed.checksum)
+        if id(packed) not in self._checksums:
+            self._checksums[id(packed)] = packed.checksum
+        return self._checksums[id(packed)]
 
-    def missing(self, folder: Path) -> list[Other]:
-        """The other data sets that a run was not tested on yet."""
-        return [o for o in self.others if not (folder / EVALUATIONS / f"{o.name}.json").is_file()]
+    def missing(self, folder: Path, again: bool = True) -> list[Other]:
+        """The other data sets that a run was not tested on yet, with these ratings and by this rule.
+
+        Older evaluations do not say which ratings they were of: with `again` they count as missing.
+        """
+        found = [(other, judged(folder, other, self.rule)) for other in self.others]
+        return [other for other, there in found if not there and (again or there is not None)]
 
 
 def _unheard(_what: str, _images: int) -> AbstractContextManager[Callable[[int], None]]:
@@ -177,11 +183,11 @@ def _train(
     packed = bench.training(recipe)
     split = bench.rated.splits[job.split]
     result = finished(folder, bench.rated, bench.checksum(packed), job.split, recipe)
-    missing = bench.missing(folder)
+    missing = bench.missing(folder, again=(folder / CHECKPOINT).is_file())
     if result is not None and not missing:
         return "there", result
     if result is not None:
-        method = _restored(packed, split, recipe, folder)
+        method = _restored(packed, split, recipe.for_split(job.split), folder, missing)
         _judge(method, missing, bench, recipe, folder)
         return "done", result
     origin = Origin(job.row.recipe, {**bench.changes, "seed": job.seed})
@@ -191,17 +197,19 @@ def _train(
     )  # fmt: skip
 
 
-def _restored(packed: PackedImages, split: Split, recipe: Recipe, folder: Path) -> Predictor:
+def _restored(packed: PackedImages, split: Split, recipe: Recipe, folder: Path, others: Sequence[Other]) -> Predictor:
     """The trained method of a run that has finished: from its checkpoint, without another epoch."""
     if not (folder / CHECKPOINT).is_file():
-        raise UolError(f"{folder}: its checkpoint is gone, so it cannot be tested on another data set")
+        told = ", ".join(other.name for other in others)
+        raise UolError(f"{folder}: its checkpoint is gone, so it cannot be tested on {told} as asked")
     return run(packed.subset(split.train), recipe, folder)
 
 
 def _judge(predictor: Predictor, others: Sequence[Other], bench: Bench, recipe: Recipe, folder: Path) -> None:
     for other in others:
-        framing = other.framing or recipe.model.framing
-        judge_elsewhere(predictor, bench.packed(other, recipe), framing, folder, recipe.threshold, bench.rule)
+        packed, framing = bench.packed(other, recipe), other.framing or recipe.model.framing
+        fingerprint = other.rated.fingerprint
+        judge_elsewhere(predictor, packed, framing, folder, recipe.threshold, bench.rule, fingerprint)
 
 
 def _read(job: Job, bench: Bench, recipe: Recipe, folder: Path) -> tuple[State, Result | None]:
@@ -217,9 +225,11 @@ def _read(job: Job, bench: Bench, recipe: Recipe, folder: Path) -> tuple[State, 
     same = there is not None and there.provenance.changes.get("network") == source(network)
     if there is not None and same and not missing:
         return "there", there
-    if there is None or not same:
-        test = packed.subset(bench.rated.splits[job.split].test)
-        there, missing = read_again(network, trained, test, folder, job.row.recipe), list(bench.others)
-    if missing:
+    if there is not None and same:
         _judge(Consistency(trained / MODEL, recipe.threshold), missing, bench, recipe, folder)
-    return "done", there
+        return "done", there
+    test = packed.subset(bench.rated.splits[job.split].test)
+    return "done", read_again(
+        network, trained, test, folder, job.row.recipe,
+        afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
+    )  # fmt: skip
