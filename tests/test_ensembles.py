@@ -14,8 +14,9 @@ from quick import quick_recipe
 from uol import Scorer, datasets, metrics
 from uol.ensemble import EnsembleScorer
 from uol.errors import CallError, UolError
-from uol.experiments.adding import add
-from uol.experiments.ensembles import build, keep, load_networks, match_runs
+from uol.experiments.adding import add, read_run
+from uol.experiments.elsewhere import judge_elsewhere
+from uol.experiments.ensembles import EnsemblePredictor, build, keep, load_networks, match_runs
 from uol.experiments.result import read_result, write_result
 from uol.experiments.trial import Origin, trial
 from uol.rated_images import Split
@@ -90,6 +91,22 @@ def test_folds_are_matched_and_tested(runs, rated, packed, tmp_path, monkeypatch
     match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two")  # the same ensemble may be made again
     with pytest.raises(CallError, match="result of other networks"):
         match_runs([runs / "b", runs / "a"], rated, tmp_path / "two", "two")
+    with pytest.raises(CallError, match="holds the ensemble named two"):
+        match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "other")
+    with pytest.raises(CallError, match="combines otherwise"):
+        match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two", "outcomes")
+
+
+def test_evaluations_without_a_result_are_of_nobody_knows_what(runs, rated, packed, drawn_b, tmp_path):
+    fold = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, tmp_path / "out", "two")[0]
+    made, other = build(fold, load_networks(fold), packed), replace(drawn_b, name="mebeauty")
+    keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
+    judge_elsewhere(EnsemblePredictor(made), PackedImages.pack(other, quick_recipe().model), "whole", fold.folder)
+    keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
+    assert read_run(fold.folder).transfer["mebeauty"].fingerprint == other.fingerprint
+    (fold.folder / "result.json").unlink()
+    keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
+    assert read_run(fold.folder).transfer == {}
 
 
 def test_outcomes_have_references_of_the_same_training_images(runs, rated, packed, tmp_path):
@@ -118,6 +135,7 @@ def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, t
     refused("cannot name a result", "a", "b", name="a/b")
     refused("no such run folder", "a", "nothing")
     copy = shutil.copytree(runs / "b" / "fold-1", tmp_path / "b")
+    refused("b: the network of .*fold-1, copied", "a/fold-1", "b/fold-1", copy)
     shutil.rmtree(copy / "model")
     refused("without a model folder", "a/fold-1", copy)
     (copy / "result.json").unlink()

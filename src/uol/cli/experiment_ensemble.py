@@ -65,7 +65,7 @@ def ensemble(
     others = others_of(also or [])
     where = choose_device(device.value)
     rated = load(data, root, table, scale, read)
-    folds = match_runs(runs, rated, out, name)
+    folds = match_runs(runs, rated, out, name, combine.value)
     say(f"{len(folds)} ensembles of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}
 
@@ -86,7 +86,8 @@ def ensemble(
         for other in others:
             framing = other.framing or config.framing
             threshold = fold.members[0].recipe.threshold
-            judge_elsewhere(EnsemblePredictor(made), packed(other, config), framing, fold.folder, threshold, rule)
+            predictor, fingerprint = EnsemblePredictor(made), other.rated.fingerprint
+            judge_elsewhere(predictor, packed(other, config), framing, fold.folder, threshold, rule, fingerprint)
         rows.append({"split": fold.split, "networks": result.ensemble, **result.metrics.model_dump()})
         say(f"model: {fold.folder / 'model'}")
     if as_json:

@@ -15,6 +15,7 @@ from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members, sized
 from uol.errors import CallError, UolError
 from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
+from uol.experiments.elsewhere import remove_evaluations
 from uol.experiments.result import Member, Name, Result, read_result, write_result
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
@@ -59,7 +60,9 @@ class EnsemblePredictor:
         return Predictions.of(self._scorer.score_exactly(pixels))
 
 
-def match_runs(folders: Sequence[Path], rated: RatedImages, out: Path, name: str) -> list[Fold]:
+def match_runs(
+    folders: Sequence[Path], rated: RatedImages, out: Path, name: str, combine: Combining = "scores"
+) -> list[Fold]:
     """The runs of folders by their split; everything that can be refused without a network is refused here."""
     try:
         TypeAdapter(Name).validate_python(name)
@@ -83,7 +86,7 @@ def match_runs(folders: Sequence[Path], rated: RatedImages, out: Path, name: str
     folds = [Fold(split, members, out if single else out / split) for split, members in found.items()]
     for fold in folds:
         _check_alike(fold, len(rated.splits[fold.split].train))
-        _check_place(fold)
+        _check_place(fold, name, combine)
     return folds
 
 
@@ -154,6 +157,8 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
             }
         )
     )
+    if not (fold.folder / RESULT).is_file():  # else it is of the same ensemble, and so are the evaluations
+        remove_evaluations(fold.folder)
     ensemble.save_pretrained(fold.folder / MODEL)
     write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
     write_result(fold.folder / RESULT, result)
@@ -202,6 +207,10 @@ def _check_alike(fold: Fold, images: int) -> None:
     kept = held_out_rows(images, first.recipe)[1]
     if len(kept) == 0:
         raise CallError(f"{first.folder}: held out no images, and an ensemble is calibrated on those")
+    for place, member in enumerate(fold.members):
+        for other in fold.members[:place]:
+            if _trained_as(member) == _trained_as(other):
+                raise CallError(f"{member.folder}: the network of {other.folder}, copied; it counts once")
     for member in fold.members[1:]:
         if member.result.method != first.result.method:
             told = f"{first.result.method} and {member.result.method}"
@@ -213,14 +222,24 @@ def _check_alike(fold: Fold, images: int) -> None:
             )
 
 
-def _check_place(fold: Fold) -> None:
+def _trained_as(member: MemberRun) -> tuple[Any, ...]:
+    """What no two trainings share: settings too, for one second may see several begin."""
+    result, made = member.result, member.result.provenance
+    return result.recipe, result.seed, made.started, made.commit, made.settings
+
+
+def _check_place(fold: Fold, name: str, combine: Combining) -> None:
     """Refuse a folder with another run in it; the same ensemble is made again in its place."""
     if (fold.folder / RECIPE).exists():
         raise CallError(f"{fold.folder}: holds a training run; choose another folder")
     if (fold.folder / RESULT).is_file():
-        there = read_result(fold.folder / RESULT).provenance.members
-        if there != [described(member) for member in fold.members]:
+        there = read_result(fold.folder / RESULT)
+        if there.provenance.members != [described(member) for member in fold.members]:
             raise CallError(f"{fold.folder}: holds the result of other networks; choose another folder")
+        if there.recipe != name:
+            raise CallError(f"{fold.folder}: holds the ensemble named {there.recipe}; choose another folder")
+        if there.provenance.changes.get("combine") != combine:
+            raise CallError(f"{fold.folder}: holds an ensemble that combines otherwise; choose another folder")
 
 
 def _held_out(fold: Fold, images: int) -> tuple[Indices, Indices]:
