@@ -70,6 +70,16 @@ def test_later_evaluations_need_no_replace(tmp_path):
         add(run_of(run, [measured()], {"hot-or-not": elsewhere(0.5)}), results)
 
 
+def test_a_fingerprint_comes_later_but_never_another(tmp_path):
+    results, run = tmp_path / "results", tmp_path / "run"
+    for told, what in ((None, "added"), ("ab", "replaced"), ("ab", "unchanged")):
+        found = elsewhere(0.6) if told is None else elsewhere(0.6, fingerprint=told)
+        assert [a.what for a in add(run_of(run, [measured()], {"mebeauty": found}), results)] == [what]
+    assert read_results(results / "scut-fbp5500")[0].transfer["mebeauty"].fingerprint == "ab"
+    with pytest.raises(UolError, match="--replace"):
+        add(run_of(run, [measured()], {"mebeauty": elsewhere(0.6, fingerprint="cd")}), results)
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

@@ -22,7 +22,7 @@ def test_rows_against_the_reference_of_a_plan():
     assert {row["against"] for row in found} == {"uol (matched)"}
     assert found[0]["difference"] == pytest.approx(-0.02)
     assert (found[0]["low"], found[0]["high"]) == pytest.approx((-0.02, -0.02))  # replicates that move together
-    assert found[0]["p"] == 1 / 20
+    assert found[0]["p"] == 2 / 21
     assert found[1]["difference"] == 0
     assert found[1]["p"] == 1
 
@@ -43,8 +43,21 @@ def test_the_mean_of_folds_is_resampled_fold_by_fold():
     assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])))
 
 
+def _rated_as(fingerprint, method):
+    """Folds tested on another data set whose ratings have this fingerprint."""
+    return [
+        r.model_copy(update={"transfer": {
+            name: there.model_copy(update={"fingerprint": fingerprint}) for name, there in r.transfer.items()
+        }})
+        for r in whole_row(method)
+    ]  # fmt: skip
+
+
 def test_other_images_are_not_compared():
     results = [*whole_row("uol"), *whole_row("ldl")[:4]]
     assert [row["tested_on"] for row in differences(results)] == []
+    for told, compared in (("ab", True), ("cd", False), (None, True)):
+        rows = [*_rated_as("ab", "uol"), *_rated_as(told, "ldl")]
+        assert ("mebeauty" in {row["tested_on"] for row in differences(rows)}) == compared
     bare = [*whole_row("uol"), *(measured(f"fold-{k}", method="ldl") for k in range(1, 6))]
     assert all(row["difference"] is None for row in differences(bare))

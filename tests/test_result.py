@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from measured import elsewhere, five_folds, measured, values
+from measured import elsewhere, five_folds, makeup, measured, values
 from uol import metrics as compute
 from uol.errors import UolError
 from uol.experiments.result import least_rmse, read_result, read_results, write_result
@@ -114,11 +114,15 @@ def test_a_folder_of_results(tmp_path):
         ({"split": "fold-2", "settings": {"epochs": 50}}, "epochs is 50, but 100 in 0.json"),
         ({"split": "fold-2", "settings": {"init": None}}, "init is None, but 'vgg16.safetensors'"),
         ({"split": "fold-2", "transfer": {"mebeauty": elsewhere(images=7)}}, "images is 7, but 1100"),
+        ({"split": "fold-2", "transfer": {"mebeauty": elsewhere(fingerprint="cd")}}, "fingerprint is cd, but ab"),
+        ({"split": "fold-2", "makeup": makeup() | {"takes": "mean"}}, "makeup.takes is mean, but first"),
+        ({"split": "fold-2", "makeup": makeup() | {"answer": "majority of votes"}}, "answer is majority of votes, but"),
+        ({"split": "fold-2", "makeup": makeup() | {"framing": "whole"}}, "makeup.framing is whole, but face"),
         ({"experiment": "mebeauty"}, "a result of mebeauty, in the folder of scut-fbp5500"),
     ],
 )
 def test_results_that_do_not_go_together(tmp_path, second, match):
-    first = measured(transfer={"mebeauty": elsewhere()})
+    first = measured(transfer={"mebeauty": elsewhere(fingerprint="ab")}, makeup=makeup())
     folder = stored(tmp_path / "scut-fbp5500", [first, measured(**second)])
     with pytest.raises(UolError, match=match) as caught:
         read_results(folder)
@@ -131,5 +135,7 @@ def test_rows_may_differ_in_seed_place_of_weights_and_later_settings(tmp_path):
         measured("fold-2", settings={"init": "/there/vgg16.safetensors", "new": 1}),
         measured(recipe="short", settings={"epochs": 5}),
         measured(ensemble=3, settings={"epochs": 7}),
+        measured("fold-3", transfer={"mebeauty": elsewhere()}),  # from before fingerprints were kept
     ]
-    assert len(read_results(stored(tmp_path / "scut-fbp5500", [measured(), *others]))) == 5
+    first = measured(transfer={"mebeauty": elsewhere(fingerprint="ab")}, makeup=makeup())
+    assert len(read_results(stored(tmp_path / "scut-fbp5500", [first, *others]))) == 6

@@ -100,7 +100,7 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
     derived = {name: getattr(old, name) or getattr(new, name) for name in ("spread", "replicates", "groups")}
     kept = derived | {"makeup": new.makeup or old.makeup}
     both = new.model_copy(update={"transfer": old.transfer | new.transfer, **kept})
-    changed = any(bare(both.transfer[name]) != bare(figures) for name, figures in old.transfer.items())
+    changed = not all(_agree(figures, both.transfer[name]) for name, figures in old.transfer.items())
     changed = changed or any(getattr(old, name) not in (None, kept[name]) for name in kept)
     if changed or old.model_copy(update={"transfer": both.transfer, **kept}) != both:
         raise UolError(f"{path}: a different result is there; --replace puts the new one in its place")
@@ -108,8 +108,14 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
 
 
 def bare(figures: Transfer) -> Transfer:
-    """Figures on another data set without their replicates and groups, which older results have not."""
-    return figures.model_copy(update={"replicates": None, "groups": None})
+    """Figures on another data set without what older results have not: replicates, groups, the ratings' fingerprint."""
+    return figures.model_copy(update={"replicates": None, "groups": None, "fingerprint": None})
+
+
+def _agree(old: Transfer, new: Transfer) -> bool:
+    """Whether figures on another data set are the same, of the same ratings as far as both say which."""
+    known = None not in (old.fingerprint, new.fingerprint)
+    return bare(old) == bare(new) and not (known and old.fingerprint != new.fingerprint)
 
 
 def _check_with_others(plan: Mapping[Path, Result]) -> None:

@@ -14,17 +14,24 @@ _FIGURES = {"pc": "PC", "mae": "MAE", "rmse": "RMSE"}
 
 
 class _Figure(NamedTuple):
-    """A figure of a row: what it is of, its value, its replicates, and the images it is from."""
+    """A figure of a row: its value, its replicates, the images it is from, and the fingerprints of their ratings."""
 
     value: float | None
     replicates: Floats | None
     images: tuple[Any, ...]
+    ratings: tuple[str | None, ...] = ()  # None for a result from before they were kept
+
+    def on_the_same(self, other: _Figure) -> bool:
+        """Whether another figure is from the same images with the same ratings, as far as is known."""
+        told = zip(self.ratings, other.ratings, strict=False)
+        return self.images == other.images and all(None in pair or pair[0] == pair[1] for pair in told)
 
 
 def differences(results: Sequence[Result], plan: Plan | None = None) -> list[dict[str, Any]]:
     """Each row minus the plan's reference, or minus the row before: PC, MAE, RMSE, and PC on other data sets.
 
-    Only figures on the same images are told apart: the same folds, or the same whole data set by as many networks.
+    Only figures on the same images are told apart: the same folds, or the same whole data set, with the same ratings,
+    by as many networks.
     """
     rows = in_plan_order([of_one_seed(group) for group in row_groups(results)], plan)
     reference = next((r for r in rows if plan is not None and (r[0].method, r[0].recipe) == plan.reference), None)
@@ -50,7 +57,7 @@ def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, A
     found = []
     for (tested_on, figure), one in ours.items():
         two = theirs.get((tested_on, figure))
-        if two is None or one.images != two.images:
+        if two is None or not one.on_the_same(two):
             continue
         gap = _difference(one, two)
         found.append(
@@ -88,6 +95,10 @@ def _figures(row: Sequence[Result]) -> dict[tuple[str, str], _Figure]:
     }
     for tested_on in sorted({name for r in row for name in r.transfer}):
         there = [r.transfer[tested_on] for r in row if tested_on in r.transfer]
-        images = (*(one.images for one in there),)
-        found[tested_on, "PC"] = _Figure(mean(one.pc for one in there), transfer_replicates(row, tested_on), images)
+        found[tested_on, "PC"] = _Figure(
+            mean(one.pc for one in there),
+            transfer_replicates(row, tested_on),
+            images=tuple(one.images for one in there),
+            ratings=tuple(one.fingerprint for one in there),
+        )
     return found

@@ -15,7 +15,18 @@ from uol.errors import UolError
 from uol.files import plain, write_text
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
-_LATER = {"makeup", "spread", "replicates", "groups", "beside", "panels", "members", "fingerprint"}  # what a result may lack
+_LATER = {
+    "makeup",
+    "spread",
+    "replicates",
+    "groups",
+    "beside",
+    "panels",
+    "members",
+    "fingerprint",
+    "teachers",
+    "division",
+}  # may be lacking
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
 OWN_TO_A_RUN = {"seed", "held_out_seed", "init"}  # settings that may differ among the results of one row
@@ -67,7 +78,7 @@ class Transfer(Metrics):
 
     split: str | None
     framing: str
-    fingerprint: str | None = Field(None, description="of its ratings; None for one that was tested on before it was kept")
+    fingerprint: str | None = Field(None, description="of its ratings; None in results from before it was kept")
     replicates: Replicates | None = None
     groups: dict[str, Group] | None = None
 
@@ -114,6 +125,7 @@ class Data(_Part):
     training: int = Field(ge=0)
     held_out: int = Field(ge=0)
     test: int = Field(ge=0)
+    division: str | None = Field(None, description="of the names that train and test; None from before it was kept")
 
 
 class PanelData(Data):
@@ -145,6 +157,26 @@ class Member(_Part):
     settings: dict[str, Any]
 
 
+class Seen(_Part):
+    """A data set that a teacher learnt from, itself or from its own teachers, by which of its splits."""
+
+    name: str
+    fingerprint: str = Field(min_length=1)
+    split: str
+    division: str | None = None
+
+
+class Teacher(_Part):
+    """A network that taught another: which it was, and what it learnt from; None where its folder does not tell."""
+
+    model: str
+    recipe: str | None
+    seed: int | None
+    commit: str | None
+    weights: str = Field(description="SHA-256 of its whole file of weights")
+    data: list[Seen] | None
+
+
 class Provenance(_Part):
     """Everything needed to repeat a result."""
 
@@ -158,6 +190,7 @@ class Provenance(_Part):
     changes: dict[str, Any]
     data: Data
     panels: list[PanelData] | None = Field(None, description="where several trained together: all, the first first")
+    teachers: list[Teacher] | None = Field(None, description="None without any, and from before they were kept")
     hardware: Hardware
     seconds: float | None = Field(ge=0)
     seconds_per_epoch: float | None = Field(ge=0)
@@ -208,13 +241,15 @@ class Result(_Part):
 
     @property
     def learnt(self) -> set[str]:
-        """The names of the data sets that trained the network."""
-        return {self.provenance.data.name, *(panel.name for panel in self.provenance.panels or ())}
+        """The names of the data sets that trained the network, or those that taught it."""
+        made = self.provenance
+        taught = {seen.name for teacher in made.teachers or () for seen in teacher.data or ()}
+        return {made.data.name, *(panel.name for panel in made.panels or ())} | taught
 
     @model_validator(mode="after")
     def _transfer_is_to_what_was_never_seen(self) -> Result:
-        for name in sorted({panel.name for panel in self.provenance.panels or ()} & self.transfer.keys()):
-            raise ValueError(f"transfer.{name}: the network was trained on images of {name}")
+        for name in sorted(self.learnt & self.transfer.keys()):
+            raise ValueError(f"transfer.{name}: the network, or one that taught it, was trained on images of {name}")
         return self
 
     @model_validator(mode="after")
@@ -238,6 +273,11 @@ def least_rmse(pc: float, sd: float) -> float:
     return max(0.0, sd - ROUNDING) * math.sqrt(1 - nearest**2) - ROUNDING
 
 
+def same_division(one: str | None, other: str | None) -> bool:
+    """Whether two digests may be of one split; one from before they were kept may be of any."""
+    return one is None or other is None or one == other
+
+
 def read_result(path: Path) -> Result:
     """Read and check one result; what is wrong is said in one line."""
     return read_checked(Result, path)
@@ -256,7 +296,15 @@ def write_result(path: Path, result: Result) -> None:
         return value
 
     values = result.model_dump()
-    parts = (values, values["provenance"], *values["transfer"].values(), *(values["beside"] or {}).values())
+    made = values["provenance"]
+    parts = (
+        values,
+        made,
+        made["data"],
+        *(made["panels"] or []),
+        *values["transfer"].values(),
+        *(values["beside"] or {}).values(),
+    )
     for part in parts:
         for name in _LATER & part.keys():
             if part[name] is None:
