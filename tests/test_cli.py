@@ -309,3 +309,40 @@ def test_version(uol):
     import uol as package
 
     assert uol("--version") == (0, package.__version__ + "\n", "")
+
+
+def test_models_photographs_and_faces_are_not_written_over(uol, model_folder, image_files, ratings_file, tmp_path):
+    folder, photograph = image_files, next(image_files.iterdir())
+    assert uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")[0] == 0
+    card = (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
+    assert "the anchors themselves" in card
+    assert "whose terms hold for this one too" in card
+    code, _, err = uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")
+    assert (code, "--replace" in err) == (2, True)
+    for wrong, told in (
+        (("rank", photograph, "--html", tmp_path / "other.jpg"), "ends in .html"),
+        (("score", folder, "--face-cache", folder / "cache"), "lies among the images"),
+        (("score", photograph, "--face-cache", folder), "holds"),
+    ):
+        code, _, err = uol(*wrong, "--model", model_folder)
+        assert (code, told in err) == (2, True), err
+
+
+def test_ratings_against_the_models_order_are_remarked_on(uol, model_folder, image_files, ratings_file, tmp_path):
+    table = pd.read_csv(ratings_file)
+    table["rating"] = 6 - table["rating"]
+    table.to_csv(tmp_path / "reversed.csv", index=False)
+    code, _, err = uol(
+        "anchor",
+        image_files,
+        tmp_path / "reversed.csv",
+        "--model",
+        model_folder,
+        "--out",
+        tmp_path / "ours",
+        "--scale",
+        1,
+        5,
+    )
+    assert code == 0
+    assert "hardly follow the model's order" in err

@@ -175,7 +175,9 @@ def test_the_command(uol, model_folder, tmp_path):
     told = json.loads(out)
     assert told["largest_difference"] < 1e-4
     assert {entry["file"] for entry in told["files"]} >= {"model.onnx", "compare.onnx", "model.safetensors"}
-    code, out, err = uol("export", model_folder, "--out", tmp_path / "light")
+    code, _, err = uol("export", model_folder, "--out", tmp_path / "light")
+    assert (code, "holds a model already" in err) == (2, True)
+    code, out, err = uol("export", model_folder, "--out", tmp_path / "light", "--replace")
     assert code == 0
     assert "model.onnx" in out
     assert err.startswith("largest difference from PyTorch: ")

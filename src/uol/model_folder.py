@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 import uol
@@ -32,12 +33,15 @@ from uol.released import find_model
 from uol.scorer import Scorer
 from uol.tensors import write_tensors
 
+if TYPE_CHECKING:
+    from uol.ensemble import EnsembleScorer
+
 MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README.md"
 PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
 
 
-def check_target(folder: str | os.PathLike[str]) -> None:
-    """Refuse to put a model where other files would be lost: only an older model folder is ever replaced."""
+def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
+    """Refuse to put a model where other files would be lost: only an older model is replaced, if `replace` says so."""
     target = Path(folder)
     if not target.is_dir() or not any(target.iterdir()):
         return
@@ -54,6 +58,21 @@ def check_target(folder: str | os.PathLike[str]) -> None:
             read_config(target)
     except UolError as error:
         raise refusal from error
+    if not replace:
+        raise CallError(f"{target}: holds a model already; choose another folder, or replace it with --replace")
+
+
+def keep_anchored(scorer: Scorer | EnsembleScorer, folder: str | os.PathLike[str], base: Path) -> None:
+    """Write an anchored model: weights stored as its base's are, and in its card the base's, whose terms it has."""
+    if isinstance(scorer, Scorer):
+        scorer.save_pretrained(folder, half=_in_half(base / MODEL))
+        card = model_card(scorer, "the anchors themselves, each scored with itself left out")
+    else:
+        scorer.save_pretrained(folder)
+        card = (Path(folder) / CARD).read_text(encoding="utf-8")
+    told = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
+    terms = "The card of the model that was anchored, whose terms hold for this one too:"
+    write_text(Path(folder) / CARD, f"{card}\n---\n\n{terms}\n\n{told}")
 
 
 def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = False) -> None:
@@ -106,11 +125,11 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     )
 
 
-def model_card(scorer: Scorer) -> str:
+def model_card(scorer: Scorer, calibrated_on: str = "held-out images") -> str:
     """The README.md of a model folder."""
     calibration, panel, model = scorer.calibration, scorer.panel, scorer.model.config
     references = scorer.references.scores
-    made = f"calibrated on {calibration.images} held-out images" if calibration.images else "not calibrated"
+    made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
     return f"""# A model of uncertainty-oriented order learning
 
 It says what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of {panel.low:g} to
@@ -138,6 +157,11 @@ def _stored(tensors: Mapping[str, torch.Tensor], half: bool, but: tuple[str, ...
         key: tensor.half() if half and key not in but and _fits_half(tensor) else tensor
         for key, tensor in tensors.items()
     }
+
+
+def _in_half(path: Path) -> bool:
+    with safe_open(path, "pt") as file:
+        return any(file.get_slice(key).get_dtype() == "F16" for key in file.keys())  # noqa: SIM118
 
 
 def _fits_half(tensor: torch.Tensor) -> bool:

@@ -60,12 +60,15 @@ OutOption = Annotated[
 FaceCacheOption = Annotated[
     Path | None, typer.Option("--face-cache", help="Keep aligned faces in this folder: each is found once.")
 ]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Put it in the place of a model that is there.")]
 FacesOption = Annotated[bool, typer.Option("--all-faces", help="A row for every face, not the largest alone.")]
 
 COLUMNS = (
     "image", "face", "face_left", "face_top", "face_width", "face_height", "problems", "value", "low", "high",
     "dispersion", "error",
 )  # fmt: skip
+_LITTLE = 0.2  # a correlation below which a scale means little
+_MOST_DOUBTS = 5  # lines on stderr; tables and JSON have all
 HEADINGS = {
     "image": "image", "place": "face", "value": "score", "low": "low", "high": "high", "dispersion": "dispersion",
     "error": "error",
@@ -98,6 +101,7 @@ def score(
     form = _format(as_json, as_csv)
     paths = expand(images)
     _check_targets(paths, out, explain)
+    _check_cache(images, face_cache)
     if explain is not None:
         from uol.reports.explain import picture_paths
 
@@ -128,6 +132,8 @@ def compare(
     device: DeviceOption = Device.AUTO,
 ) -> None:
     """Say how likely the panel would put the first image below, level with, or above the second.
+
+    The probabilities are the network's own. On photographs unlike those it learnt from they are too sure.
 
     Example: uol compare a.jpg b.jpg --model runs/first
     """
@@ -167,8 +173,11 @@ def rank(
     form = _format(as_json, as_csv)
     paths = expand(images)
     _check_targets(paths, out, html)
+    _check_cache(images, face_cache)
     if out is not None:
         check_suffix(out)
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise CallError(f"--html {html}: name a file that ends in .html")
     scorer = open_model(model, runtime.value, device.value)
     rows = _ranked(_score(scorer, model, paths, None, all_faces, face_cache))
     columns = ("rank", "tied", *COLUMNS)
@@ -193,6 +202,7 @@ def anchor(
     votes: Annotated[bool, typer.Option("--votes", help="The table has votes on pairs instead of ratings.")] = False,
     scale: ScaleOption = None,
     read: ReadOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put a model on another panel's scale: its rated images become the references; nothing is trained.
@@ -201,22 +211,25 @@ def anchor(
     """
     from uol.evaluation import evaluate
     from uol.methods.base import Predictions
-    from uol.model_folder import check_target
+    from uol.model_folder import check_target, keep_anchored
     from uol.released import find_model
     from uol.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
 
-    check_target(out)
     if votes and scale is not None:
         raise CallError("--scale: for ratings; votes make a scale of their own")
     if out.resolve() == find_model(model).resolve():
         raise CallError(f"{out}: the model itself; choose another folder for the anchored one")
+    check_target(out, replace)
     scorer = Scorer.from_pretrained(find_model(model))
     rated = load("votes" if votes else "own", folder, table, scale, read)
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (better from {FEW_ANCHORS} on)")
     anchored = scorer.anchor(rated)
-    anchored.save_pretrained(out)
-    row = {"model": str(out), **evaluate(rated, Predictions.of(anchored.leave_one_out()))}
+    keep_anchored(anchored, out, find_model(model))
+    figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
+    row: dict[str, object] = {"model": str(out), **figures}
+    if not figures["pc"] >= _LITTLE:
+        say(f"uol: these ratings hardly follow the model's order (PC {figures['pc']:.2f}); are they reversed?")
     if as_json:
         print_json(row)
     else:
@@ -271,6 +284,17 @@ def _check_targets(paths: list[Path], *targets: Path | None) -> None:
     for target in targets:
         if target is not None and target.resolve() in files | folders:
             raise CallError(f"{target}: holds images that are to be scored; choose another name")
+
+
+def _check_cache(images: Iterable[str], cache: Path | None) -> None:
+    """Refuse to keep faces among photographs, where a later run would score them as such."""
+    if cache is None:
+        return
+    for name in images:
+        if name != "-" and Path(name).is_dir() and cache.resolve().is_relative_to(Path(name).resolve()):
+            raise CallError(f"--face-cache {cache}: lies among the images of {name}; name a folder outside")
+        if Path(name).is_file() and Path(name).resolve().parent == cache.resolve():
+            raise CallError(f"--face-cache {cache}: holds {name}; name a folder without photographs")
 
 
 def _score(
@@ -368,6 +392,11 @@ def _print(
 
 
 def _finish(rows: list[dict[str, Any]]) -> None:
+    doubtful = [row for row in rows if row["face"] and row["face"]["problems"]]
+    for row in doubtful[:_MOST_DOUBTS]:
+        say(f"{row['image']}: {', '.join(row['face']['problems'])}")
+    if len(doubtful) > _MOST_DOUBTS:
+        say(f"… and {len(doubtful) - _MOST_DOUBTS} more doubtful faces (problems in --json and --csv)")
     if failed := _failed(rows):
         say(f"uol: {failed} of {len({row['image'] for row in rows})} images could not be scored")
         raise typer.Exit(1)

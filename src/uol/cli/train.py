@@ -75,7 +75,8 @@ def train(
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
     from uol.cli.train_beside import load_beside, pack_beside, rows_beside
-    from uol.experiments.trial import MODEL, Origin, trial
+    from uol.experiments.taught import check_teachers
+    from uol.experiments.trial import MODEL, RESULT, Origin, trial
     from uol.training.batches import PackedImages
     from uol.training.recipe import load_recipe
     from uol.training.run import check_before_reading
@@ -86,6 +87,12 @@ def train(
     rated = load(data, root, table, scale, read)
     chosen = splits_of(rated, split)
     others = load_beside(rated, beside or [], read_beside or [])
+    for name, parts in chosen.items():
+        if not ((out / name if split == "all" else out) / RESULT).is_file():  # one that has finished needs no teachers
+            own = settings.for_split(name)
+            check_teachers(own, rated, name, parts, None if others else parts.train)
+            for panel in others:
+                check_teachers(own, *panel, None)
     with progress_bar("reading images", len(rated)) as update:
         packed = PackedImages.pack(rated, settings.model, lambda done, _: update(done))
     also = pack_beside(others, settings.model)
@@ -108,7 +115,7 @@ def train(
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model folder, or a run folder with one in it.")],
+    model: Annotated[Path, typer.Argument(help="A model that ships, a model folder, or a run folder.")],
     data: DataOption = "synthetic",
     root: RootOption = None,
     table: TableOption = None,
@@ -159,8 +166,11 @@ def evaluate(
 
 def _runs(model: Path) -> list[Path]:
     """The model folder itself, or the runs of a run folder."""
+    from uol import released
     from uol.run_folders import run_folders
 
+    if not model.exists() and str(model) in released.names():
+        return [released.find_model(model)]
     if (model / "config.json").is_file():
         of_a_run = model.name == "model" and (model.parent / "result.json").is_file()
         return [model.parent if of_a_run else model]
@@ -192,7 +202,8 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
     if (home / "result.json").is_file():
         trained = own_split(read_result(home / "result.json"), rated.fingerprint)
         if trained is not None:
-            name, panel = trained
+            name, panel, _ = trained
+            trained.check(run, rated)
             if split not in (None, "all") and name not in splits_of(rated, split):
                 raise CallError(f"{run} was trained on images of that split; its own is {name}")
             if not len(rated.splits[name].test if name in rated.splits else ()):
