@@ -131,14 +131,14 @@ def test_a_folder_named_like_a_model_that_ships_is_not_taken_for_it(trained, tmp
 def test_each_split_has_its_own_teacher_and_no_other_is_taken(drawn, tmp_path):
     packed = PackedImages.pack(drawn, MODEL)
     one = drawn.splits["default"]
-    other = Split(one.train[::-1][:60], one.test)
+    other = Split(one.train[::-1][:60].copy(), one.test)
     origin = Origin("quick", {})
-    taught = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "{split}")])
-    with pytest.raises(CallError, match=r"must be a run folder with its result\.json"):
-        trial(packed, "fold-1", one, taught, tmp_path / "pupil", origin)
+    pupil = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "{split}")])
+    with pytest.raises(CallError, match="no such model folder"):
+        trial(packed, "fold-1", one, pupil, tmp_path / "pupil", origin)
     trial(packed, "fold-1", one, quick_recipe(epochs=1), tmp_path / "teachers" / "fold-1", origin)
-    result = trial(packed, "fold-1", one, taught, tmp_path / "pupil", origin)
-    assert result.provenance.settings["teachers"] == list(taught.teachers)
+    result = trial(packed, "fold-1", one, pupil, tmp_path / "pupil", origin)
+    assert result.provenance.settings["teachers"] == list(pupil.teachers)
     fixed = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "fold-1" / "model")])
     with pytest.raises(CallError, match="was trained on fold-1, with images that fold-2 tests on"):
         trial(packed, "fold-2", other, fixed, tmp_path / "second", origin)

@@ -83,6 +83,11 @@ class RatedImages:
         digest.update(np.ascontiguousarray(self.scores).tobytes() + np.ascontiguousarray(self.variances).tobytes())
         return digest.hexdigest()
 
+    def division(self, split: Split) -> str:
+        """A digest of which images train and which test, by name: the same for the same split, whatever its name."""
+        parts = [[self.names[i] for i in rows] for rows in split]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
     def subset(self, indices: npt.ArrayLike) -> RatedImages:
         """The images at `indices`, in that order, without the splits (they number the whole set)."""
         chosen = np.asarray(indices, np.intp)

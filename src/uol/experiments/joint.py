@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from uol.errors import CallError
 from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import replicates_of
-from uol.experiments.result import Result
+from uol.experiments.result import Result, same_division
 from uol.files import write_text
 from uol.methods.base import Predictions
-from uol.rated_images import Indices, Split
+from uol.rated_images import Indices, RatedImages, Split
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.panels import join, without_copies
@@ -39,6 +40,11 @@ class Divided(NamedTuple):
         """The data set's name, the split's, and digests of ratings and pixels."""
         rated = self.packed.rated
         return rated.name, self.name, rated.fingerprint, self.packed.checksum
+
+    @property
+    def division(self) -> str:
+        """A digest of which images train and test."""
+        return self.packed.rated.division(self.split)
 
 
 def gather(panels: Sequence[Divided]) -> tuple[PackedImages, list[Indices]]:
@@ -77,6 +83,7 @@ def data_used(panel: Divided, pixels: str, training: int, recipe: Recipe) -> dic
         "training": training - held_out,
         "held_out": held_out,
         "test": len(panel.split.test),
+        "division": panel.division,
     }
 
 
@@ -99,14 +106,29 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
     }
 
 
-def own_split(result: Result, fingerprint: str) -> tuple[str, Path] | None:
-    """The split of a data set that a run trained on, and where in its folder that panel's model is; None if it did not.
+class OwnSplit(NamedTuple):
+    """The split of a data set that a run trained on, where in its folder that panel's model is, and a digest of it."""
+
+    name: str
+    place: Path
+    division: str | None
+
+    def check(self, run: Path, rated: RatedImages) -> None:
+        """Refuse a data set whose split of that name is another than the one which trained."""
+        split = rated.splits.get(self.name)
+        if split is not None and not same_division(self.division, rated.division(split)):
+            raise CallError(f"{run} was trained when {self.name} divided {rated.name} otherwise; train it again")
+
+
+def own_split(result: Result, fingerprint: str) -> OwnSplit | None:
+    """The split of a data set that a run trained on, None if it did not.
 
     Its first panel's model is in the run folder itself.
     """
-    if result.provenance.data.fingerprint == fingerprint:
-        return result.split, Path()
+    data = result.provenance.data
+    if data.fingerprint == fingerprint:
+        return OwnSplit(result.split, Path(), data.division)
     for panel in result.provenance.panels or ():
         if panel.fingerprint == fingerprint:
-            return panel.split, Path(PANELS) / panel.name
+            return OwnSplit(panel.split, Path(PANELS) / panel.name, panel.division)
     return None

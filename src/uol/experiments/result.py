@@ -242,14 +242,19 @@ class Result(_Part):
     @property
     def learnt(self) -> set[str]:
         """The names of the data sets that trained the network, or those that taught it."""
-        made = self.provenance
-        taught = {seen.name for teacher in made.teachers or () for seen in teacher.data or ()}
-        return {made.data.name, *(panel.name for panel in made.panels or ())} | taught
+        teachers = self.provenance.teachers or ()
+        return self.trained_by | {seen.name for teacher in teachers for seen in teacher.data or ()}
+
+    @property
+    def trained_by(self) -> set[str]:
+        """The names of the data sets that trained the network itself."""
+        return {self.provenance.data.name, *(panel.name for panel in self.provenance.panels or ())}
 
     @model_validator(mode="after")
     def _transfer_is_to_what_was_never_seen(self) -> Result:
         for name in sorted(self.learnt & self.transfer.keys()):
-            raise ValueError(f"transfer.{name}: the network, or one that taught it, was trained on images of {name}")
+            who = "the network" if name in self.trained_by else "a teacher of the network"
+            raise ValueError(f"transfer.{name}: {who} was trained on images of {name}")
         return self
 
     @model_validator(mode="after")

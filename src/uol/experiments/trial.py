@@ -16,8 +16,9 @@ from uol.ensemble import EnsembleScorer
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_elsewhere, replicates_of, spread_of
-from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, own_split, panels_used
-from uol.experiments.result import Name, Result, read_result, write_result
+from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, panels_used
+from uol.experiments.result import Name, Result, read_result, same_division, write_result
+from uol.experiments.taught import check_teachers, teachers_used
 from uol.files import plain, write_json, write_text
 from uol.methods.base import Method, Predictions
 from uol.methods.uol import Uol
@@ -61,11 +62,14 @@ def trial(
     _check_names(origin.recipe, trained_on, name)
     code = provenance.commit()
     pixels = packed.checksum
-    done = finished(folder, packed.rated, pixels, name, recipe, beside)
+    done = finished(folder, packed.rated, pixels, name, recipe, beside, split)
     if done is not None:
         return done
-    for panel in panels:
-        check_teachers(recipe.for_split(name).teachers, panel.packed.rated, panel.name, panel.split)
+    training, rows = gather(panels)
+    own = recipe.for_split(name)
+    for panel, kept in zip(panels, rows, strict=True):
+        check_teachers(own, panel.packed.rated, panel.name, panel.split, kept)
+    teachers = teachers_used(own.teachers)  # now: their folders may change while the pupil is trained
     started = provenance.now()
     begun: list[int] = []
 
@@ -77,11 +81,11 @@ def trial(
             report(epoch)
 
     try:
-        training, rows = gather(panels)
-        method = run(training, recipe.for_split(name), folder, note)
+        method = run(training, own, folder, note)
         _keep_model(method, folder)
         elsewhere = _kept_beside(method, beside, folder, recipe.threshold)
         made = _provenance(panels, rows, pixels, recipe, folder, origin, code, started)
+        made |= {"teachers": teachers} if teachers else {}
         if len(split.test) == 0:
             write_json(folder / PROVENANCE, made | ({"beside": plain(elsewhere)} if elsewhere else {}))
             log(folder, "trained; no images to test on")
@@ -145,27 +149,19 @@ def _provenance(
     }
 
 
-def check_teachers(teachers: Sequence[str], rated: RatedImages, name: str, split: Split) -> None:
-    """Refuse teachers that may have seen the images a split tests on: through them they would reach the pupil."""
-    for teacher in teachers if len(split.test) else ():
-        run_folder = Path(teacher).parent if Path(teacher).name == MODEL else Path(teacher)
-        if not (run_folder / RESULT).is_file():
-            raise CallError(
-                f"{teacher}: a teacher of {name} must be a run folder with its {RESULT}, which tells what it has seen"
-            )
-        learnt = read_result(run_folder / RESULT)
-        own = own_split(learnt, rated.fingerprint)
-        if own is not None and own[0] != name:
-            raise CallError(
-                f"{teacher}: was trained on {own[0]}, with images that {name} tests on; "
-                "write {split} in its path to give each split its own teacher"
-            )
-
-
 def finished(
-    folder: Path, rated: RatedImages, pixels: str, split: str, recipe: Recipe, beside: Sequence[Divided] = ()
+    folder: Path,
+    rated: RatedImages,
+    pixels: str,
+    split: str,
+    recipe: Recipe,
+    beside: Sequence[Divided] = (),
+    parts: Split | None = None,
 ) -> Result | None:
-    """The result of a folder whose trial, of the same recipe, ratings and pixels, has ended; else None."""
+    """The result of a folder whose trial, of the same recipe, ratings and pixels, has ended; else None.
+
+    `parts` are the images of the split; by default, those of the data set's own split of that name.
+    """
     if not (folder / RESULT).is_file():
         return None
     result = read_result(folder / RESULT)
@@ -173,8 +169,12 @@ def finished(
     before = with_defaults(made.settings)
     same = before == recipe.model_dump(mode="json") and result.split == split
     same = same and (made.data.fingerprint, made.data.pixels) == (rated.fingerprint, pixels)
+    parts = rated.splits.get(split) if parts is None else parts
+    same = same and same_division(made.data.division, None if parts is None else rated.division(parts))
     others = [(p.name, p.split, p.fingerprint, p.pixels) for p in (made.panels or [])[1:]]
     same = same and others == [panel.fingerprints for panel in beside]
+    divisions = zip((made.panels or [])[1:], beside, strict=False)
+    same = same and all(same_division(there.division, panel.division) for there, panel in divisions)
     whole = (folder / MODEL).is_dir() or not hasattr(methods.find(recipe.method), "scorer")
     whole = whole and all((folder / PANELS / panel.packed.rated.name / MODEL).is_dir() for panel in beside)
     return result if same and whole else None
