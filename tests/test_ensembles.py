@@ -142,6 +142,22 @@ def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, t
     refused("no result.json", "a/fold-1", copy)
 
 
+def test_a_fold_that_tests_other_images_now_is_refused(runs, rated, tmp_path):
+    turned = replace(rated, splits={"fold-1": rated.splits["fold-2"], "fold-2": rated.splits["fold-1"]})
+    with pytest.raises(CallError, match="was trained when fold-1 divided synthetic-a otherwise"):
+        match_runs([runs / "a", runs / "b"], turned, tmp_path, "two")
+
+
+def test_an_ensemble_tells_who_taught_its_members(runs, rated, packed, tmp_path):
+    for seed in (0, 1):
+        recipe = quick_recipe(epochs=1, seed=seed, held_out_seed=0, teachers=[str(runs / "a" / "fold-1")])
+        trial(packed, "fold-1", rated.splits["fold-1"], recipe, tmp_path / str(seed), Origin("quick", {}))
+    (fold,) = match_runs([tmp_path / "0", tmp_path / "1"], rated, tmp_path / "two", "two")
+    made = keep(build(fold, load_networks(fold), packed), fold, packed, "two", "now").provenance
+    assert made.teachers == fold.members[1].result.provenance.teachers
+    assert made.data.division == rated.division(rated.splits["fold-1"])
+
+
 def test_runs_without_a_hold_out_or_of_other_methods_are_refused(runs, rated, tmp_path):
     places = []
     for number, (what, changes) in enumerate(

@@ -16,7 +16,9 @@ from uol.errors import CallError, UolError
 from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
 from uol.experiments.elsewhere import remove_evaluations
+from uol.experiments.joint import OwnSplit
 from uol.experiments.result import Member, Name, Result, read_result, write_result
+from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
 from uol.methods.base import Predictions
@@ -132,7 +134,9 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
             "training": len(split.train) - held_out,
             "held_out": held_out,
             "test": len(split.test),
+            "division": packed.rated.division(split),
         },
+        "teachers": teachers_together(member.result.provenance for member in fold.members),
         "hardware": provenance.hardware(),
         "seconds": None if None in seconds else sum(value for value in seconds if value is not None),
         "seconds_per_epoch": None,
@@ -193,6 +197,7 @@ def _read_run(folder: Path, rated: RatedImages) -> MemberRun:
         raise CallError(f"{folder}: was trained on other images or ratings than those of {rated.name} given here")
     if result.split not in rated.splits:
         raise CallError(f"{folder}: was trained on {result.split}, which {rated.name} has not")
+    OwnSplit(result.split, Path(), result.provenance.data.division).check(folder, rated)
     if result.provenance.panels:
         raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")
     data = result.provenance.data
