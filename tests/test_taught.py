@@ -14,7 +14,7 @@ from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.experiments.adding import read_run
 from uol.experiments.joint import Divided, own_split
-from uol.experiments.result import Result, read_result, read_results, write_result
+from uol.experiments.result import Result, check_together, read_result, read_results, write_result
 from uol.experiments.taught import check_teachers, teachers_together, teachers_used, told_by
 from uol.experiments.trial import Origin, finished, keep_evaluation, trial
 from uol.rated_images import RatedImages, Split
@@ -237,3 +237,12 @@ def test_results_from_before_are_read_and_written_as_they_were(tmp_path):
     for result in found:
         write_result(tmp_path / "result.json", result)
         assert json.loads((tmp_path / "result.json").read_text()) == json.loads((folder / result.file_name).read_text())
+
+
+def test_a_row_from_before_may_have_further_folds(folded, teacher):
+    folder = Path(__file__).parent.parent / "results" / "scut-fbp5500"
+    older = read_result(folder / "uol-fast-fold-1-seed-0.json")
+    values = older.model_dump() | {"split": "fold-9"}
+    values["provenance"] |= {"teachers": teachers_used([str(teacher)])}
+    values["provenance"]["data"] |= {"division": folded.division(FOLDS["fold-1"])}
+    check_together({Path("one"): older, Path("two"): Result.model_validate(values)})
