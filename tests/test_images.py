@@ -139,3 +139,16 @@ def test_finding_images(tmp_path, ramp):
         find_images(tmp_path / "none")
     with pytest.raises(CallError, match="no such folder"):
         find_images(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("wrong", [None, b"bytes", 3])
+def test_what_is_no_image_is_said_in_one_line(wrong):
+    with pytest.raises(ImageError, match="an image is a path, a PIL image or a uint8 array, not"):
+        read_image(wrong)
+
+
+def test_folders_and_transparent_arrays(tmp_path):
+    with pytest.raises(ImageError, match="a folder, not an image"):
+        read_image(tmp_path)
+    clear = np.zeros((4, 4, 4), np.uint8)
+    assert np.asarray(read_image(clear)).min() == 255  # nothing of it is seen, but the white behind

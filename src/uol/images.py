@@ -27,7 +27,7 @@ _BACKGROUND = (255, 255, 255)  # behind transparent pixels
 
 
 def read_image(image: ImageLike) -> Image.Image:
-    """Decode a path, PIL image or uint8 array (H×W or H×W×3) to an upright RGB image.
+    """Decode a path, PIL image or uint8 array (H×W, H×W×3 or H×W×4 with transparency) to an upright RGB image.
 
     EXIF orientation is honoured, transparency is laid over white, 16-bit and CMYK are converted, and of an
     animation the first frame is taken. Raises `ImageError` with one line where that cannot be done.
@@ -36,9 +36,11 @@ def read_image(image: ImageLike) -> Image.Image:
         return _from_array(image)
     if isinstance(image, Image.Image):
         return _to_rgb(image)
+    if not isinstance(image, str | os.PathLike):
+        raise ImageError(f"an image is a path, a PIL image or a uint8 array, not {type(image).__name__}")
     path = Path(image)
     if not path.is_file():
-        raise ImageError(f"{path}: no such image file")
+        raise ImageError(f"{path}: {'a folder, not an image' if path.is_dir() else 'no such image file'}")
     try:
         packed = path.suffix.lower() == ".bz2"  # as the FERET discs hold their images
         with Image.open(bz2.open(path) if packed else path) as opened:
@@ -81,10 +83,10 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
-    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)
+    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if array.dtype != np.uint8 or not shaped or array.size == 0:
-        raise ImageError(f"an image array must be uint8, H×W or H×W×3; got {array.dtype} {array.shape}")
-    return Image.fromarray(array).convert("RGB")
+        raise ImageError(f"an image array must be uint8, H×W, H×W×3 or H×W×4; got {array.dtype} {array.shape}")
+    return _to_rgb(Image.fromarray(array))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
