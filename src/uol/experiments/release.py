@@ -74,6 +74,7 @@ def card(
 
 ```python
 from uol import Scorer
+
 Scorer.from_pretrained("{name}").score(["photo.jpg"])
 ```
 

@@ -237,9 +237,7 @@ def _beside(runs: Sequence[Run]) -> list[Section]:
     for run in runs:
         beside = part(run.result, "beside")
         rows += [{"run": run.name, "data": name, **part(beside, name)} for name in beside]
-    text = (
-        "These panels trained the same network; their test images did not. Each has its own references and scale."
-    )
+    text = "These panels trained the same network; their test images did not. Each has its own references and scale."
     return _by_data(runs, "Panels trained together", text, rows)
 
 
