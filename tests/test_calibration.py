@@ -95,3 +95,22 @@ def test_a_line_from_as_many_images_as_are_enough():
     fitted = calibrate(truth, raw, np.ones(12), enough=10)
     assert fitted.slope == pytest.approx((12 * 0.3 + 2) / 14, abs=0.03)  # as if two more lay on a slope of one
     assert fitted.intercept + fitted.slope * raw.mean() == pytest.approx(truth.mean())
+
+
+def test_a_temperature_makes_sure_comparisons_as_right_as_they_say():
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(20_000, 3))
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    order = (p.cumsum(1) > rng.uniform(size=(len(p), 1))).argmax(1)
+    too_sure = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)
+    found = Calibration().with_comparisons(too_sure, order)
+    assert found.temperature == pytest.approx(3, rel=0.05)
+    assert np.allclose(found.comparison(too_sure), p, atol=0.02)
+    assert Calibration().comparison(p) == pytest.approx(p)
+    assert Calibration().with_comparisons(p[:5], order[:5]).temperature == 1
+
+
+def test_softened_comparisons_still_sum_to_one_at_the_ends():
+    found = Calibration(temperature=4.0).comparison([[0.0, 0.0, 1.0], [1e-320, 0.5, 0.5]])
+    assert np.allclose(found.sum(1), 1)
+    assert np.isfinite(found).all()

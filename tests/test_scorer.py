@@ -170,3 +170,16 @@ def test_too_few_anchors_and_no_images(scorer, drawn_b):
         scorer.score([])
     with pytest.raises(ImageError, match="no such image file"):
         scorer.score(["nowhere.jpg"])
+
+
+def test_comparisons_are_as_sure_as_held_out_images_show(trained, drawn):
+    packed = PackedImages.pack(drawn, trained.scorer.config)
+    gaussians = trained.scorer.embed_pixels(packed.centre)
+    scorer = trained.scorer.anchor_embedded(drawn, gaussians)
+    assert scorer.calibration.temperature != 1
+    told = scorer.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0]
+    softened = told ** (1 / scorer.calibration.temperature)
+    found = scorer.compare_pixels(packed.centre[0], packed.centre[1])
+    assert list(found) == pytest.approx(softened / softened.sum(), abs=1e-6)
+    few = trained.scorer.anchor_embedded(drawn.subset(np.arange(12)), gaussians.rows(slice(0, 12)))
+    assert few.calibration.temperature == trained.scorer.calibration.temperature

@@ -9,8 +9,9 @@ was fitted on images the network knows, so it is far too narrow. Held-out images
 `scale` and `floor` maximise the Gaussian likelihood of the held-out errors; `quantile` is then the quantile of the
 errors so standardised, as in split-conformal prediction, but on the same images: the stated coverage is met closely
 from some fifty images on, not guaranteed. Where the likelihood's errors tell nothing, `scale` is 0 and all widths are
-equal. The predicted degree of dispersion becomes a standard deviation of ratings in the panel's units by a straight
-line between logarithms.
+equal. Probabilities of comparisons are softened by a temperature that makes the order of the held-out images likeliest.
+The predicted degree of dispersion becomes a standard deviation of ratings in the panel's units by a straight line
+between logarithms.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
 _LEAST_SLOPE = 0.1
+_TEMPERATURES = (-1.4, 3.0)  # logarithms of the lowest and highest
 _DIAGONAL = 2  # images that few others are joined by: ten alone may slope anywhere
 _ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is its maximum or nearly so
 
@@ -42,6 +44,7 @@ class Calibration(BaseModel):
     quantile: float = Field(1.959963984540054, gt=0, description="of a standard normal error, until learnt")
     dispersion_intercept: float | None = Field(None, description="None where the spread of ratings is unknown")
     dispersion_slope: float = 0.0
+    temperature: float = Field(1.0, gt=0, description="of comparisons: above 1 where the network is too sure")
     images: int = Field(0, ge=0, description="how many held-out images taught it; 0: the likelihood's own interval")
 
     def value(self, raw: npt.ArrayLike, bounds: tuple[float, float]) -> Floats:
@@ -60,6 +63,26 @@ class Calibration(BaseModel):
             return np.full(degree.shape, np.nan)
         return np.exp(self.dispersion_intercept + self.dispersion_slope * np.log(degree))
 
+    def comparison(self, probabilities: npt.ArrayLike) -> Floats:
+        """Probabilities of less, similar and greater, softened: p^(1/temperature), summing to one again: (..., 3)."""
+        return _softened(np.asarray(probabilities, np.float64), self.temperature)
+
+    def with_comparisons(self, probabilities: npt.ArrayLike, order: npt.ArrayLike) -> Self:
+        """The same with the temperature under which what happened in P comparisons is likeliest: (P, 3), (P,)."""
+        from scipy.optimize import minimize_scalar
+
+        p, happened = np.asarray(probabilities, np.float64), np.asarray(order, np.intp)
+        if len(p) < ENOUGH_FOR_LINE:
+            return self
+        rows = np.arange(len(p))
+
+        def surprise(logarithm: float) -> float:
+            told = _softened(p, float(np.exp(logarithm)))[rows, happened]
+            return float(-np.log(np.maximum(told, 1e-12)).mean())
+
+        found = minimize_scalar(surprise, bounds=_TEMPERATURES, method="bounded", options={"xatol": 1e-3})
+        return self.model_copy(update={"temperature": float(np.exp(found.x))})
+
     def with_dispersion(self, degree: npt.ArrayLike, rating_variance: npt.ArrayLike) -> Self:
         """The same with a line log(sd of ratings) = intercept + slope · log(degree) fitted to known variances.
 
@@ -74,6 +97,12 @@ class Calibration(BaseModel):
         return self.model_copy(
             update={"dispersion_intercept": float(y.mean() - slope * x.mean()), "dispersion_slope": slope}
         )
+
+
+def _softened(probabilities: Floats, temperature: float) -> Floats:
+    logits = np.log(np.maximum(probabilities, 1e-300)) / temperature
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def calibrate(

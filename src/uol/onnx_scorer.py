@@ -59,7 +59,7 @@ class OnnxScorer(AskedWithImages):
             for name, values in zip(GAUSSIAN, gaussians, strict=True)
         }
         (probabilities,) = self._compare.run(None, inputs)
-        less, similar, greater = map(float, probabilities[0])
+        less, similar, greater = self.calibration.comparison(probabilities[0]).tolist()
         return Comparison(less, similar, greater)
 
     @cached_property

@@ -20,7 +20,7 @@ from uol.gaussians import Gaussians, dispersion_degree
 from uol.images import ImageLike, Images
 from uol.model import OrderModel
 from uol.model_config import ModelConfig, PanelConfig, ScoringConfig
-from uol.order import Order
+from uol.order import Order, order_of
 from uol.rated_images import RatedImages
 from uol.references import ReferenceSet, choose_references
 from uol.scores import Comparison, Score
@@ -28,7 +28,9 @@ from uol.scores import Comparison, Score
 if TYPE_CHECKING:
     from uol.ensemble import EnsembleScorer
 
+THRESHOLD = 0.2  # θ of comparisons, as on a scale of 1 to 5, where no recipe says otherwise
 FEWEST_ANCHORS = 10
+_ENOUGH_TO_PAIR = 400  # images, of which 160,000 pairs are made
 FEW_ANCHORS = 30
 
 _GPU_BATCH = 256
@@ -138,7 +140,8 @@ class Scorer(AskedWithImages):
     ) -> Comparison:
         """How one framed image (3, crop, crop) stands to another."""
         gaussians = self.embed_pixels(torch.stack([torch.as_tensor(first), torch.as_tensor(second)]))
-        less, similar, greater = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0].tolist()
+        told = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0]
+        less, similar, greater = self.calibration.comparison(told).tolist()
         return Comparison(less, similar, greater)
 
     def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
@@ -241,10 +244,11 @@ class Scorer(AskedWithImages):
         scorer.calibration = Calibration().with_dispersion(cls.degrees(gaussians), rated.variances)
         return scorer
 
-    def calibrate(self, rated: RatedImages, gaussians: Gaussians) -> None:
-        """Learn intervals and dispersion from rated images that had no part in training or in the references.
+    def calibrate(self, rated: RatedImages, gaussians: Gaussians, threshold: float = THRESHOLD) -> None:
+        """Learn intervals, dispersion and how sure comparisons are from rated images that had no part in training.
 
-        Where too few of them have a known rating variance, dispersion stays as fitted to the training images.
+        `threshold` is θ, up to which scores are similar, as on a scale of 1 to 5. Where too few images have a known
+        rating variance, dispersion stays as fitted to the training images.
         """
         raw = self.raw_estimates(gaussians)
         calibration = calibrate(rated.scores, raw.value, raw.standard_error)
@@ -253,6 +257,17 @@ class Scorer(AskedWithImages):
         else:
             kept = self.calibration.model_dump(include={"dispersion_intercept", "dispersion_slope"})
             self.calibration = calibration.model_copy(update=kept)
+        self._calibrate_comparisons(rated, gaussians, threshold)
+
+    def _calibrate_comparisons(self, rated: RatedImages, gaussians: Gaussians, threshold: float) -> None:
+        """Learn the temperature of comparisons from the pairs of rated images, of many among some hundred of them."""
+        if len(rated) < ENOUGH_FOR_LINE:
+            return
+        some = np.unique(np.linspace(0, len(rated) - 1, min(len(rated), _ENOUGH_TO_PAIR)).round().astype(np.intp))
+        first, second = np.nonzero(~np.eye(len(some), dtype=bool))
+        scores, chosen = rated.scores[some], gaussians.rows(torch.from_numpy(some))
+        order = order_of(scores[first], scores[second], threshold * rated.scale.unit)
+        self.calibration = self.calibration.with_comparisons(self.outcomes(chosen, chosen)[first, second], order)
 
     def anchor(self, rated: RatedImages) -> Scorer:
         """The same model on another panel's scale: its rated images become the references; nothing is trained.
@@ -269,7 +284,9 @@ class Scorer(AskedWithImages):
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
         # Even ten anchors need the line: another panel's standard is what they are there to tell.
         calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error, enough=FEWEST_ANCHORS)
-        scorer.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
+        kept = calibration.model_copy(update={"temperature": self.calibration.temperature})
+        scorer.calibration = kept.with_dispersion(self.degrees(gaussians), rated.variances)
+        scorer._calibrate_comparisons(rated, gaussians, THRESHOLD)
         return scorer
 
     # ---------------------------------------------------------------- keeping

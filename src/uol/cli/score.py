@@ -133,7 +133,7 @@ def compare(
 ) -> None:
     """Say how likely the panel would put the first image below, level with, or above the second.
 
-    The probabilities are the network's own. On photographs unlike those it learnt from they are too sure.
+    On photographs unlike those that the model was calibrated on, the probabilities are too sure.
 
     Example: uol compare a.jpg b.jpg --model runs/first
     """

@@ -116,7 +116,7 @@ class Uol(Method):
             recipe.seed,
         )
         if held_out is not None:
-            scorer.calibrate(held_out.rated, self.embed(held_out.centre))
+            scorer.calibrate(held_out.rated, self.embed(held_out.centre), recipe.threshold)
         return scorer
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
