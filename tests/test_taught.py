@@ -246,3 +246,6 @@ def test_a_row_from_before_may_have_further_folds(folded, teacher):
     values["provenance"] |= {"teachers": teachers_used([str(teacher)])}
     values["provenance"]["data"] |= {"division": folded.division(FOLDS["fold-1"])}
     check_together({Path("one"): older, Path("two"): Result.model_validate(values)})
+    values["provenance"]["settings"] |= {"teacher_weight": 0.9}
+    with pytest.raises(UolError, match="teacher_weight"):
+        check_together({Path("one"): older, Path("two"): Result.model_validate(values)})

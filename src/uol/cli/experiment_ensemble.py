@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from uol.cli.data import ReadOption, ScaleOption, load
-from uol.cli.experiment_run import Takes, others_of
+from uol.cli.experiment_run import AlsoOption, Takes, TakesOption, VotesOption, others_of
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.cli.score import Device, DeviceOption
 from uol.cli.train import DataOption, RootOption, TableOption
@@ -34,15 +34,9 @@ def ensemble(
     combine: Annotated[
         Combine, typer.Option("--combine", help="Average scores, or outcomes against the same references.")
     ] = Combine.SCORES,
-    also: Annotated[
-        list[str] | None, typer.Option("--also", help="Test on another data set too: mebeauty=FOLDER; repeatable.")
-    ] = None,
-    votes: Annotated[
-        Path | None, typer.Option("--votes", help="Votes on the pairs of mifs: columns person, with, without.")
-    ] = None,
-    takes: Annotated[
-        Takes, typer.Option("--takes", help="Of several photographs of a side of mifs: the first, or their mean score.")
-    ] = Takes.FIRST,
+    also: AlsoOption = None,
+    votes: VotesOption = None,
+    takes: TakesOption = Takes.FIRST,
     device: DeviceOption = Device.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -24,6 +24,17 @@ class Takes(StrEnum):
     MEAN = "mean"
 
 
+AlsoOption = Annotated[
+    list[str] | None, typer.Option("--also", help="Test on another data set too: mebeauty=FOLDER; repeatable.")
+]
+VotesOption = Annotated[
+    Path | None, typer.Option("--votes", help="Votes on the pairs of mifs: columns person, with, without.")
+]
+TakesOption = Annotated[
+    Takes, typer.Option("--takes", help="Of several photographs of a side of mifs: the first, or their mean score.")
+]
+
+
 def run(
     name: Annotated[str, typer.Argument(help="An experiment; `uol experiment list` names them.")],
     root: Annotated[Path, typer.Option("--root", help="The folder of the data set that is trained on.")],
@@ -31,19 +42,13 @@ def run(
         Path | None, typer.Option("--out", "-o", help="Where runs are kept; runs/NAME if not named.")
     ] = None,
     init: Annotated[str | None, typer.Option("--init", help="Backbone weights: a safetensors file, or timm.")] = None,
-    also: Annotated[
-        list[str] | None, typer.Option("--also", help="Test on another data set too: mebeauty=FOLDER; repeatable.")
-    ] = None,
+    also: AlsoOption = None,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only this method; repeatable.")] = None,
     fold: Annotated[list[str] | None, typer.Option("--fold", help="Only this fold; repeatable.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="The seed of every network.")] = 0,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting of all rows.")] = None,
-    votes: Annotated[
-        Path | None, typer.Option("--votes", help="Votes on the pairs of mifs: columns person, with, without.")
-    ] = None,
-    takes: Annotated[
-        Takes, typer.Option("--takes", help="Of several photographs of a side of mifs: the first, or their mean score.")
-    ] = Takes.FIRST,
+    votes: VotesOption = None,
+    takes: TakesOption = Takes.FIRST,
     slim: Annotated[
         bool, typer.Option("--slim", help="Drop the checkpoint of each network once it is tested.")
     ] = False,
