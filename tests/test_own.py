@@ -260,3 +260,8 @@ def test_spreadsheet_through_the_registry(folder, tmp_path):
         datasets.load("own", folder)
     with pytest.raises(CallError, match="no such folder"):
         datasets.load("own", tmp_path / "absent", table=file)
+
+
+def test_a_table_without_names_of_columns_is_refused_before_its_first_image_is_lost(folder, table):
+    with pytest.raises(UolError, match=r"'001\.jpg' stands where names of columns should"):
+        load_own(folder, table("001.jpg,2.5\n002.png,3.5\n003.jpg,4\n"))

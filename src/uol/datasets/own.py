@@ -58,6 +58,8 @@ def load_own(
     notes: list[str] = []
     given = {"rater": rater, "rating": rating, "mean": mean, "variance": variance, "sd": sd, "count": count}
     column = find_image_column(frame, image, index)
+    if column is not None and Path(column).suffix and index.find(column):  # "a.jpg", where "image" is wanted
+        raise UolError(f"{label}: {column!r} stands where names of columns should: write them on its first line")
     if column is None and (melted := melt_raters_in_rows(frame, rater, index)) is not None:
         notes.append("the table has a row per rater and a column per image")
         frame, column, given = melted, "image", {"rater": "rater", "rating": "rating"}
