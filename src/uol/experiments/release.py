@@ -23,8 +23,7 @@ from uol.scorer import Scorer
 
 FIVE = 5  # folds
 _PANELS = {
-    "scut-fbp5500": " This one was\n  sixty young adults in China, who rated frontal photographs of Asian and "
-    "Caucasian faces.",
+    "scut-fbp5500": " This one was sixty\n  raters, of frontal photographs of Asian and Caucasian faces.",
 }
 
 
