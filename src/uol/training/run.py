@@ -16,7 +16,7 @@ import torch
 import yaml
 
 from uol import methods
-from uol.backbones import EFFICIENTNET_LITE0, Backbone
+from uol.backbones import EFFICIENTNET_LITE, Backbone
 from uol.errors import CallError, UolError
 from uol.files import write_text
 from uol.methods.base import Method
@@ -123,7 +123,7 @@ def check_before_reading(recipe: Recipe, panels: int = 1) -> None:
     for backbone in filter(None, (recipe.model.backbone, recipe.second_backbone)):
         if not timm.is_model(backbone):
             Backbone(backbone)  # which says so
-    if recipe.init not in (None, "timm", EFFICIENTNET_LITE0) and not Path(str(recipe.init)).is_file():
+    if recipe.init not in (None, "timm", *EFFICIENTNET_LITE) and not Path(str(recipe.init)).is_file():
         raise CallError(f"{recipe.init}: no such file of weights")
 
 
