@@ -114,7 +114,9 @@ def faces(monkeypatch):
             for k in range(count)
         ]
 
-    module = SimpleNamespace(find_face=lambda path: found(path, 1)[0], find_faces=lambda path: found(path, 2))
+    module = SimpleNamespace(
+        find_face=lambda path, border="edge": found(path, 1)[0], find_faces=lambda path, border="edge": found(path, 2)
+    )
     monkeypatch.setattr("uol.faces.find_face", module.find_face)
     monkeypatch.setattr("uol.faces.find_faces", module.find_faces)
 

@@ -543,6 +543,38 @@ def test_size_border_and_version_are_part_of_the_key(tmp_path, finder, monkeypat
     assert len(places | {FaceCache(tmp_path, 16).place(path)}) == 5
 
 
+def test_a_face_kept_with_one_border_is_aligned_anew_with_another(tmp_path, monkeypatch):
+    pytest.importorskip("cv2")
+    pixels = np.random.default_rng(0).integers(1, 256, (40, 60, 3), dtype=np.uint8)
+    face = upright(80.5, -20.25, -30.5)
+    calls: list[Any] = []
+
+    def find(image: Any, size: int = 256, border: Any = "edge") -> AlignedFace:
+        calls.append(border)
+        aligned = align_face(image, face, size, border)
+        return replace(aligned, problems=("2 faces: largest taken", *aligned.problems))
+
+    monkeypatch.setattr(face_cache, "find_face", find)
+    cache = FaceCache(tmp_path, size=32)
+    assert cache.place(pixels) == cache.place(pixels, "edge") == FaceCache(tmp_path, 32, "edge").place(pixels)
+    kept = {border: cache.get(pixels, border) for border in ("edge", "black", "reflect")}
+    assert calls == ["edge"]
+    for border, aligned in kept.items():
+        assert same(aligned, find(pixels, 32, border))
+        assert same(aligned, FaceCache(tmp_path, 32, border).get(pixels))  # type: ignore[arg-type]
+    assert calls == ["edge", "edge", "black", "reflect"]
+    assert len({aligned.image.tobytes() for aligned in kept.values()}) == 3
+
+
+def test_an_image_without_a_face_has_none_with_any_border(tmp_path, finder):
+    cache, path = FaceCache(tmp_path / "cache", size=16), picture(tmp_path / "a.png", 0)
+    for border in ("edge", "black"):
+        with pytest.raises(FaceError, match="no face found"):
+            cache.get(path, border)  # type: ignore[arg-type]
+        assert cache.place(path, border).with_suffix(".json").is_file()  # type: ignore[arg-type]
+    assert len(finder) == 1
+
+
 def test_cache_takes_arrays_and_images(tmp_path, finder):
     cache = FaceCache(tmp_path, size=16)
     pixels = np.full((30, 40, 3), 7, np.uint8)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from uol import framing, image_cache
+from uol.bulk import frame_file
 from uol.errors import UolError
+from uol.face_cache import FaceCache
 from uol.faces import AlignedFace, Face, FaceError
 from uol.framing import framed, pack_images
 from uol.image_cache import cached_images
+from uol.model_config import ModelConfig
+from uol.rated_images import RatedImages
+from uol.scale import Scale
+from uol.training.batches import PackedImages
 
 pytest.importorskip("cv2")
 
@@ -32,11 +40,14 @@ def detector(monkeypatch):
 
     def find(image, size=256, border="edge"):
         asked.append(image)
-        square = np.asarray(Image.open(image).convert("RGB").crop((0, 0, 20, 20)).resize((size, size)))
+        square = np.array(Image.open(image).convert("RGB").crop((0, 0, 20, 20)).resize((size, size)))
+        square[:, : size // 8] = {"edge": 128, "reflect": 200, "black": 0}[border]
         return AlignedFace(square, Face((0.0, 0.0, 20.0, 20.0), np.ones((5, 2)), 1.0))
 
     monkeypatch.setattr(framing, "find_face", find)
+    monkeypatch.setattr("uol.faces.find_face", find)
     monkeypatch.setattr("uol.face_cache.find_face", find)
+    monkeypatch.setattr("uol.face_cache.align_face", lambda image, _, size, border: find(image, size, border))
     return asked
 
 
@@ -49,6 +60,38 @@ def test_training_and_scoring_see_the_same_face(pictures, detector):
     trained = cached_images(pictures, 24, framing="face")
     assert np.array_equal(trained, pack_images(pictures, 24, framing="face"))
     assert not np.array_equal(trained, cached_images(pictures, 24))
+
+
+@pytest.mark.parametrize("border", ["edge", "reflect", "black"])
+def test_every_way_to_frame_a_face_has_the_models_border(pictures, detector, tmp_path, border):
+    config = ModelConfig(backbone="test_byobnet", resize=24, crop=24, framing="face", border=border)
+    corner = {"edge": 128, "reflect": 200, "black": 0}[border]
+    rated = RatedImages("faces", pictures, [path.name for path in pictures], np.arange(3.0), Scale(0, 2))
+    trained = PackedImages.pack(rated, config).centre.numpy()
+    assert (trained[..., 0] == corner).all()
+    assert np.array_equal(trained, pack_images(pictures, 24, 24, "face", border))
+    for cache in (None, FaceCache(tmp_path / "faces"), FaceCache(tmp_path / "faces", border="reflect")):
+        scored = [frame_file(path, config, cache=cache)[0].pixels for path in pictures]
+        assert np.array_equal(trained, scored)
+
+
+def test_packs_of_another_border_are_others_and_older_ones_are_still_found(pictures, detector, tmp_path):
+    def old_key(paths, resize):
+        digest = hashlib.sha256(f"1 {resize} face 1\n".encode())
+        for path in paths:
+            state = path.stat()
+            known = f"{path.parent.resolve()}\0{path.name}\0{state.st_size} {state.st_mtime_ns}\n"
+            digest.update(known.encode())
+        return digest.hexdigest()
+
+    for border in ("edge", "black"):
+        cached_images(pictures, 24, tmp_path / "cache", framing="face", border=border)
+    kept = {path.stem for path in (tmp_path / "cache" / "images").glob("*.npy")}
+    assert len(kept) == 2
+    assert old_key(pictures, 24) in kept
+    for border in ("edge", "black"):  # which images taken whole do not have
+        cached_images(pictures, 24, tmp_path / "whole", border=border)
+    assert len(list((tmp_path / "whole" / "images").glob("*.npy"))) == 1
 
 
 def test_faces_are_looked_for_once(pictures, detector, tmp_path):

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from uol import Scorer
 from uol.errors import CallError, UolError
+from uol.model_config import read_config
 
 
 @pytest.fixture
@@ -92,6 +93,13 @@ def test_senseless_settings_are_refused(copy):
         with pytest.raises(UolError, match=r"config.json") as caught:
             Scorer.from_pretrained(copy)
         assert caught.value.exit_code == 1
+
+
+def test_a_folder_from_before_borders_had_the_edges(copy):
+    config = json.loads((copy / "config.json").read_text())
+    del config["model"]["border"]
+    (copy / "config.json").write_text(json.dumps(config))
+    assert read_config(copy).model.border == "edge"
 
 
 def test_half_the_size_and_nearly_the_same_scores(trained, drawn, tmp_path):

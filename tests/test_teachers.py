@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,6 +58,22 @@ def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     assert torch.allclose(teachers.judge(pixels, *rows), teachers.judge(pixels / 255, *rows), atol=1e-6)
     with pytest.raises(CallError, match="sees another part of images"):
         Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
+
+
+def test_a_teacher_used_to_another_border_is_refused(folder):
+    pupil = MODEL.model_copy(update={"framing": "face", "border": "black"})
+    told = "sees another part of images .whole, 32 of 32 pixels; its pupil face, 32 of 32 pixels, black beyond"
+    with pytest.raises(CallError, match=told):
+        Teachers.load([folder], pupil)
+    config = Path(folder) / "config.json"
+    values = json.loads(config.read_text())
+    for border in ("black", "edge"):
+        config.write_text(json.dumps(values | {"model": values["model"] | {"framing": "face", "border": border}}))
+        if border == "black":
+            Teachers.load([folder], pupil)
+        else:
+            with pytest.raises(CallError, match="its pupil face, 32 of 32 pixels, black beyond the photograph"):
+                Teachers.load([folder], pupil)
 
 
 def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):

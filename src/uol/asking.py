@@ -82,7 +82,8 @@ class AskedWithImages(ABC):
 
     def framed(self, images: Images) -> Pixels:
         """Images as the model wants them: uint8 (N, 3, crop, crop)."""
-        return pack_images(images, self.config.resize, self.config.crop, self.config.framing)
+        config = self.config
+        return pack_images(images, config.resize, config.crop, config.framing, config.border)
 
 
 def one_ahead(begun: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:

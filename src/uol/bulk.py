@@ -67,8 +67,12 @@ def frame_file(
             return [FramedFile(str(path), _square(read_image(path), config))]
         from uol.faces import find_face, find_faces
 
-        find_main = find_face if cache is None else cache.get
-        found = find_faces(path) if all_faces else [find_main(path)]
+        if all_faces:
+            found = find_faces(path, border=config.border)
+        elif cache is None:
+            found = [find_face(path, border=config.border)]
+        else:
+            found = [cache.get(path, config.border)]
         return [
             FramedFile(str(path), _square(Image.fromarray(aligned.image), config), _face(aligned)) for aligned in found
         ]

@@ -282,9 +282,8 @@ def check_members(members: Sequence[Scorer]) -> None:
             told = [f"{panel.name}, {panel.low:g} to {panel.high:g}" for panel in (first.panel, member.panel)]
             raise CallError(f"members of an ensemble must be of one panel and scale, not {told[0]} and {told[1]}")
         one, other = first.config, member.config
-        if one.framing != other.framing or one.crop * other.resize != other.crop * one.resize:
-            seen = [f"{config.framing}, {config.crop} of {config.resize} pixels" for config in (one, other)]
-            raise CallError(f"members of an ensemble must see the same part of images, not {seen[0]} and {seen[1]}")
+        if not one.sees_like(other):
+            raise CallError(f"members of an ensemble must see the same part of images, not {one.view} and {other.view}")
 
 
 def sized(pixels: Tensor, size: int) -> Tensor:

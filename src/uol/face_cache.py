@@ -9,15 +9,16 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image
 
 from uol.errors import ImageError, UolError
 from uol.face_detector import opencv
-from uol.faces import BORDER, AlignedFace, Border, Face, FaceError, find_face, no_face
+from uol.faces import BORDER, AlignedFace, Border, Face, FaceError, align_face, find_face, no_face
 from uol.files import replacing, write_json
 from uol.images import ImageLike, read_image
 
@@ -45,28 +46,30 @@ class FaceCache:
         self.border: Border = border
         self._writable = True
 
-    def get(self, image: ImageLike) -> AlignedFace:
-        """The aligned face of an image, from the folder or made and kept there.
+    def get(self, image: ImageLike, border: Border | None = None) -> AlignedFace:
+        """The aligned face of an image, from the folder or made and kept there; a `border` counts in place of its own.
 
-        That an image shows no face is kept too, and raised again as `FaceError`; a damaged entry is made anew.
+        That an image shows no face is kept too, and raised again as `FaceError`; a damaged entry is made anew. A face
+        that was kept with another border is not looked for again.
         """
-        place = self.place(image)
+        border = self.border if border is None else border
+        place = self.place(image, border)
         entry = _read(place, self.size)
         if isinstance(entry, AlignedFace):
             return entry
         if entry == "no face":
             raise FaceError(no_face(image))
         try:
-            aligned = find_face(image, self.size, self.border)
+            aligned = self._found_before(image, border) or find_face(image, self.size, border)
         except FaceError:
             self._keep(place, None)
             raise
         self._keep(place, aligned)
         return aligned
 
-    def place(self, image: ImageLike) -> Path:
+    def place(self, image: ImageLike, border: Border | None = None) -> Path:
         """Where an image's entry is, without its suffix."""
-        digest = hashlib.sha256(f"{VERSION} {self.size} {self.border} ".encode())
+        digest = hashlib.sha256(f"{VERSION} {self.size} {self.border if border is None else border} ".encode())
         if isinstance(image, str | os.PathLike):
             try:
                 digest.update(Path(image).read_bytes())
@@ -77,6 +80,16 @@ class FaceCache:
             digest.update(f"pixels {pixels.shape} ".encode() + pixels.tobytes())
         key = digest.hexdigest()
         return self.folder / key[:2] / key
+
+    def _found_before(self, image: ImageLike, border: Border) -> AlignedFace | None:
+        """The face that an entry of another border has, aligned anew: where a face is does not depend on the border."""
+        for other in get_args(Border):
+            entry = _read(self.place(image, other), self.size)
+            if isinstance(entry, AlignedFace):
+                return replace(entry, image=align_face(image, entry.face, self.size, border).image)
+            if entry == "no face":
+                raise FaceError(no_face(image))
+        return None
 
     def _keep(self, place: Path, aligned: AlignedFace | None) -> None:
         if not self._writable:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from uol.calibration import Calibration
 from uol.checked import first_problem
 from uol.errors import CallError, UolError
+from uol.faces import BORDER, Border
 from uol.scale import BradleyTerry, Scale
 
 CONFIG = "config.json"
@@ -32,6 +33,7 @@ class ModelConfig(BaseModel):
     framing: Literal["whole", "face"] = Field(
         "whole", description="images as they are, or the main face found, aligned and cropped first"
     )
+    border: Border = Field(BORDER, description="what a face's frame shows beyond the photograph; for framing face")
     pooling: Literal["mean", "positions"] = Field(
         "mean",
         description="feature maps become features by their mean, or by sums whose weights per position are learnt",
@@ -49,6 +51,23 @@ class ModelConfig(BaseModel):
         if self.crop > self.resize:
             raise ValueError(f"a crop of {self.crop} pixels does not fit images resized to {self.resize}")
         return self
+
+    @model_validator(mode="after")
+    def _border_is_seen(self) -> Self:
+        if self.framing == "whole" and self.border != BORDER:  # ignored, it would read as a border that changes nothing
+            raise ValueError(f"border {self.border}: for framing face; images taken whole have nothing beyond them")
+        return self
+
+    @property
+    def view(self) -> str:
+        """What a network is shown of an image, in words."""
+        border = "" if self.border == BORDER else f", {self.border} beyond the photograph"
+        return f"{self.framing}, {self.crop} of {self.resize} pixels{border}"
+
+    def sees_like(self, other: ModelConfig) -> bool:
+        """Whether two models are shown the same part of images, framed alike, in whatever size."""
+        same_part = self.crop * other.resize == other.crop * self.resize
+        return same_part and (self.framing, self.border) == (other.framing, other.border)
 
 
 class ScoringConfig(BaseModel):

@@ -46,7 +46,9 @@ class PackedImages:
 
         Pack a whole data set and take subsets of that: every list of files has a cache of its own.
         """
-        pixels = cached_images(rated.images, model.resize, progress=progress, framing=model.framing)
+        pixels = cached_images(
+            rated.images, model.resize, progress=progress, framing=model.framing, border=model.border
+        )
         return cls(rated, torch.from_numpy(pixels), model.crop)
 
     @property

@@ -32,17 +32,17 @@ class Teachers:
     def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
         """Load model or run folders, of an ensemble all its members.
 
-        They must look at the same part of images as the pupil, in whatever size.
+        They are shown the pupil's pixels, so they must be used to the same part of images and the same border, in
+        whatever size.
         """
         from uol.ensemble_folder import load_members
 
         models = []
         for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):
             config = member.config
-            if config.framing != pupil.framing or config.crop * pupil.resize != pupil.crop * config.resize:
-                seen = [f"{one.framing}, {one.crop} of {one.resize} pixels" for one in (config, pupil)]
+            if not config.sees_like(pupil):
                 raise CallError(
-                    f"{folder}: a teacher that sees another part of images ({seen[0]}; its pupil {seen[1]})"
+                    f"{folder}: a teacher that sees another part of images ({config.view}; its pupil {pupil.view})"
                 )
             models.append(member.model)
         return cls(models)
