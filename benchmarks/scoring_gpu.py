@@ -194,15 +194,17 @@ def pipeline_alone(found: Findings, name: str, files: list[Path], config: ModelC
             found.rate(f"{name} to batches, {way}", len(some), seconds, note)
 
 
-def scoring_files(found: Findings, name: str, scorer: Scorer, files: list[Path], repeats: int, **options: Any) -> None:
-    """Images per second of `score_files`, from the first file to the last row."""
+def scoring_files(
+    found: Findings, name: str, scorer: Scorer, files: list[Path], repeats: int, warm: int = 1, **options: Any
+) -> None:
+    """Images per second of `score_files`, from the first file to the last row, with the start of its processes."""
     failed = 0
 
     def work() -> None:
         nonlocal failed
         failed = sum(one["error"] is not None for _, rows in score_files(scorer, files, **options) for one in rows)
 
-    found.rate(name, len(files), median_seconds(work, repeats), f" ({failed} not scored)" if failed else "")
+    found.rate(name, len(files), median_seconds(work, repeats, warm), f" ({failed} not scored)" if failed else "")
 
 
 def scoring_to_a_file(found: Findings, scorer: Scorer, files: list[Path], repeats: int) -> None:
@@ -256,6 +258,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="a folder of JPEG files")
     parser.add_argument("--images", type=int, default=8192 if GPU else 64, help="images of each stage; files repeat")
+    parser.add_argument(
+        "--long", type=int, default=65536 if GPU else 128, help="images of the stage that is a long run"
+    )
     parser.add_argument("--batch", type=int, default=256 if GPU else 8, help="images at once in the bare backbone")
     parser.add_argument("--repeats", type=int, default=3 if GPU else 1)
     parser.add_argument("--seconds", type=float, default=50 if GPU else 600, help="no stage is begun after that")
@@ -287,9 +292,8 @@ def main() -> None:
 
     found.stage("bare backbone", lambda: bare_backbone(found, whole, asked.batch, max(repeats, 3)))
     found.stage("files", lambda: scoring_files(found, "files to scores", whole, many, repeats))
-    least = found.values.get("files to scores", {}).get("of_bare")
-    if least is not None:
-        found.add("files to scores, of the bare backbone", f"{least:.1%} (at least 60% is wanted)", of_bare=least)
+    long = repeated(files, asked.long)
+    found.stage("a long run", lambda: scoring_files(found, f"{len(long)} files to scores", whole, long, 1, warm=0))
     found.stage(
         "pixels in memory",
         lambda: found.rate("pixels to scores", len(host), median_seconds(lambda: whole.score_pixels(host), repeats)),

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Semaphore, Thread
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +28,8 @@ from uol.images import fit_square, read_image
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 MANY = 2000  # files that are worth starting processes for
+_HANDS = 2  # threads that decode until processes do
+_PAUSE = 0.01  # seconds between looks for a process that is free
 
 _SETTINGS = {  # for glibc: an image's memory is kept for the next one, which saves a quarter of the time
     "MALLOC_TRIM_THRESHOLD_": str(2**28), "MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TOP_PAD_": str(2**24),
@@ -55,8 +57,8 @@ def read_into(target: Pixels, paths: Sequence[str], read: Callable[[str], Pixels
 class SquareReader:
     """Files read into `pixels` (room, crop, crop, 3) by the thread that asks or, with `processes`, by as many of them.
 
-    With processes all is read by Pillow, and threads do themselves what is asked before a process is there for it:
-    while they start, or where one has died. Without them `read` gives a file's pixels (crop, crop, 3).
+    With processes all is read by Pillow. While they start, or where they have died, a few threads do themselves what is
+    asked; more would hold them up, and Python's lock. Without processes `read` gives a file's pixels (crop, crop, 3).
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SquareReader:
         self._closed = False
         self._started: list[subprocess.Popen[bytes]] = []
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._hands = Semaphore(_HANDS if processes else 2**30)  # threads that may decode themselves at a time
         self._waiter = Thread(target=self._wait_for_processes, daemon=True)
         shape = (room, crop, crop, 3)
         if not processes:
@@ -93,15 +96,19 @@ class SquareReader:
 
     def read(self, place: int, paths: Sequence[str]) -> list[str | None]:
         """Read files into the places from `place` on; None, or why its place has no pixels."""
-        with suppress(Empty):
-            process = self._idle.get_nowait()
-            errors = _asked(process, place, paths)
-            if errors is not None:
-                self._idle.put(process)
-                return errors
-        if self._closed:
-            return ["stopped"] * len(paths)
-        return read_into(self.pixels[place:], paths, self._read)
+        while not self._closed:
+            with suppress(Empty):
+                process = self._idle.get_nowait()
+                errors = _asked(process, place, paths)
+                if errors is not None:
+                    self._idle.put(process)
+                    return errors
+            if self._hands.acquire(timeout=_PAUSE):
+                try:
+                    return read_into(self.pixels[place:], paths, self._read)
+                finally:
+                    self._hands.release()
+        return ["stopped"] * len(paths)
 
     def close(self) -> None:
         """End the processes, in the middle of a file if need be."""
