@@ -35,12 +35,15 @@ def order_target(difference: Tensor, threshold: float, error: Tensor) -> Tensor:
     return torch.stack([less, 1 - less - greater, greater], -1)
 
 
-def pair_balance(difference: Tensor, threshold: float) -> Tensor:
-    """Weights that give the similar pairs a third of the whole, as balanced sampling would: (P,) → (P,)."""
-    similar = (difference.abs() <= threshold + TOLERANCE).float()
+def pair_balance(difference: Tensor, threshold: float, valid: Tensor) -> Tensor:
+    """Weights that give the similar pairs a third of the whole, as balanced sampling would: (P,), (P,) → (P,).
+
+    `valid` is 1 for pairs that take part and 0 for others, which have no weight and are not counted.
+    """
+    similar = (difference.abs() <= threshold + TOLERANCE).float() * valid
     count = similar.sum()
-    others = difference.numel() - count
-    return similar / (3 * count.clamp_min(1)) + (1 - similar) * 2 / (3 * others.clamp_min(1))
+    others = valid.sum() - count
+    return similar / (3 * count.clamp_min(1)) + (valid - similar) * 2 / (3 * others.clamp_min(1))
 
 
 def order_cross_entropy(logits: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:

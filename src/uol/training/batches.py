@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -19,12 +18,13 @@ from uol.model_config import ModelConfig
 from uol.order import Triplets, balanced_pairs, hard_triplets
 from uol.rated_images import Indices, RatedImages
 from uol.training.augmentation import augment, centre_crop
+from uol.training.grouping import ETHNICITY, GENDER, balanced_batches, group_numbers, words_of
 from uol.training.recipe import Recipe
 
-# Of either attribute: the groups that tell it, the first of which is read, and what their words stand for.
+# Of either attribute: the groups that tell it, and what their words stand for.
 _ATTRIBUTES = (
-    (("gender", "sex"), {"female": -1.0, "f": -1.0, "male": 1.0, "m": 1.0}),
-    (("ethnicity", "race"), {"asian": -1.0, "caucasian": 1.0, "white": 1.0}),
+    (GENDER, {"female": -1.0, "f": -1.0, "male": 1.0, "m": 1.0}),
+    (ETHNICITY, {"asian": -1.0, "caucasian": 1.0, "white": 1.0}),
 )
 
 
@@ -66,11 +66,9 @@ class PackedImages:
             return torch.cat([part.attributes for part in self.parts])
         found = np.zeros((len(self), 2), np.float32)
         for column, (names, signs) in enumerate(_ATTRIBUTES):
-            for name in names:
-                if name in self.rated.groups:
-                    words = ["" if pd.isna(value) else str(value).strip().lower() for value in self.rated.groups[name]]
-                    found[:, column] = [signs.get(word, 0.0) for word in words]
-                    break
+            words = words_of(self.rated, names)
+            if words is not None:
+                found[:, column] = [signs.get(word, 0.0) for word in words]
         return torch.from_numpy(found)
 
     @property
@@ -105,6 +103,13 @@ class PackedImages:
     def panel(self) -> Indices | None:
         """The number of each image's panel, (N,); None where there is one panel."""
         return np.repeat(np.arange(len(self.parts)), [len(part) for part in self.parts]) if self.parts else None
+
+    def groups_for(self, recipe: Recipe) -> Indices | None:
+        """The number of each image's group, (N,), where a recipe wants that; images of two panels may share one."""
+        setting = recipe.group_setting
+        if setting is None:
+            return None
+        return np.concatenate([group_numbers(panel.rated, setting) for panel in self.panels])
 
     def __len__(self) -> int:
         return len(self.rated)
@@ -144,35 +149,44 @@ def steps_per_epoch(images: int, recipe: Recipe) -> int:
     return max(images // recipe.batch_size, 1)
 
 
-def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int, panel: Indices | None = None) -> EpochPlan:
+def plan_epoch(
+    rated: RatedImages, recipe: Recipe, epoch: int, panel: Indices | None = None, group: Indices | None = None
+) -> EpochPlan:
     """Shuffle the images into batches and choose pairs and triplets for all of them.
 
     The plan depends on the seed and the epoch alone, so that a resumed run goes on exactly as it would have. What is
     left over after the last full batch sits out; which images do changes with every epoch. With several panels, each
-    batch has images of one `panel`, (N,), alone: panels have different standards, and are never compared.
+    batch has images of one `panel`, (N,), alone: panels have different standards, and are never compared. `group`,
+    (N,), is what `PackedImages.groups_for` the recipe tells.
     """
     rng = np.random.default_rng([recipe.seed, epoch])
+    balanced = group if recipe.group_balance else None
     if panel is None:
-        return _plan(rated, recipe, _shuffled(np.arange(len(rated)), recipe, rng), rng)
-    return _plan(rated, recipe, _shuffled_panels(panel, recipe, rng), rng)
+        index = _shuffled(np.arange(len(rated)), recipe, rng, balanced)
+    else:
+        index = _shuffled_panels(panel, recipe, rng, balanced)
+    return _plan(rated, recipe, index, rng, group)
 
 
-def _shuffled(rows: Indices, recipe: Recipe, rng: np.random.Generator) -> Indices:
-    """Images in full batches, (B, M)."""
+def _shuffled(rows: Indices, recipe: Recipe, rng: np.random.Generator, group: Indices | None = None) -> Indices:
+    """Images in full batches, (B, M); where groups are told, with the recipe's balance of them."""
     batches = steps_per_epoch(len(rows), recipe)
+    if group is not None:
+        size = min(recipe.batch_size, len(rows))
+        return rows[balanced_batches(group[rows], batches, size, recipe.group_balance, rng)]
     chosen = rng.permutation(len(rows))[: batches * min(recipe.batch_size, len(rows))]
     return rows[chosen].reshape(batches, -1)
 
 
-def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator) -> Indices:
+def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator, group: Indices | None = None) -> Indices:
     """Full batches of each panel, as many as the recipe's passes over it make, in random order: (B, M)."""
-    groups = _rows_of(panel)
+    panels = _rows_of(panel)
     batches = []
-    for rows, passes in zip(groups, recipe.panel_passes or [1.0] * len(groups), strict=True):
+    for rows, passes in zip(panels, recipe.panel_passes or [1.0] * len(panels), strict=True):
         full = len(rows) // recipe.batch_size
         wanted = max(round(full * passes), 1)
         while wanted > 0:  # each pass shuffled anew, so that no batch has an image twice
-            batches.append(_shuffled(rows, recipe, rng)[:wanted])
+            batches.append(_shuffled(rows, recipe, rng, group)[:wanted])
             wanted -= full
     together = np.concatenate(batches)
     return together[rng.permutation(len(together))]
@@ -182,18 +196,24 @@ def _rows_of(panel: Indices) -> list[Indices]:
     return [np.flatnonzero(panel == number) for number in range(int(panel.max()) + 1)]
 
 
-def _plan(rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Generator) -> EpochPlan:
-    """What is compared in each of the batches, (B, M)."""
+def _plan(
+    rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Generator, group: Indices | None
+) -> EpochPlan:
+    """What is compared in each of the batches, (B, M): of `pairs: all`, pairs across groups keep places, unused."""
+    if group is None and recipe.group_setting is not None:
+        raise ValueError(f"{recipe.group_setting}: groups are wanted")
     scores = rated.scores[index]
+    within = group[index] if group is not None and recipe.pairs_within == "group" else None
     if recipe.pairs == "all":
         others = ~np.eye(index.shape[1], dtype=bool)
         first, second = np.nonzero(np.triu(others) if recipe.antisymmetric else others)
         shape = (len(index), len(first))
-        pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), np.ones(shape, bool)
+        valid = np.ones(shape, bool) if within is None else within[:, first] == within[:, second]
+        pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), valid
     else:
-        chosen = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng)
+        chosen = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng, within)
         pairs = chosen.first, chosen.second, chosen.valid
-    return EpochPlan(index, *pairs, hard_triplets(scores))
+    return EpochPlan(index, *pairs, hard_triplets(scores, within))
 
 
 class Feed:
@@ -230,7 +250,7 @@ class Feed:
         arrays.pop("triplets")
         self._images = plan.images
         for name, values in arrays.items():
-            moved = self._moved(np.ascontiguousarray(values))
+            moved = self._moved(np.array(values, order="C"))  # a copy: buffers are written to, plans are not
             if name in self._plan and self._plan[name].shape == moved.shape:
                 self._plan[name].copy_(moved)  # in place: a recorded step reads this very memory
             else:
@@ -257,7 +277,7 @@ class Feed:
         difference = scores[first] - scores[second]
         weight = now["pair_valid"].float()
         if self._recipe.pairs == "all":
-            weight = weight * pair_balance(difference, self._threshold)
+            weight = pair_balance(difference, self._threshold, weight)
         return Batch(
             images=self.augment(images, self._crop, self._recipe.augmentation),
             panel=self._panel[rows],
@@ -289,9 +309,10 @@ def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> l
     plain = recipe.with_changes({"augmentation": {"flip": False}, "seed": 0})
     feed = Feed(data, plain, device)
     batches = []
+    group = data.groups_for(plain)
     for rows in [np.arange(len(data))] if data.panel is None else _rows_of(data.panel):
         rng = np.random.default_rng([0, 0])
-        plan = _plan(data.rated, plain, _shuffled(rows, plain, rng), rng)
+        plan = _plan(data.rated, plain, _shuffled(rows, plain, rng), rng, group)
         feed.load(plan)
         for step in range(len(plan.images)):
             feed.stage(step)

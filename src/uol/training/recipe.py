@@ -37,6 +37,9 @@ class Recipe(BaseModel):
     pairs: Literal["balanced", "all"] = Field(
         "balanced", description="Algorithm 2's choice, or all of a batch, the similar ones weighted to a third"
     )
+    pairs_within: Literal["panel", "group"] = Field(
+        "panel", description="compare any two images, or only those of one group: of the same gender and ethnicity"
+    )
     pairs_per_image: int = Field(8, ge=1, description="N: most pairs an image of a batch is in; open in the paper")
     order_target: Literal["hard", "soft"] = Field(
         "hard", description="one-hot, or probabilities from the standard errors of the two mean scores"
@@ -61,6 +64,9 @@ class Recipe(BaseModel):
     teacher_weight: float = Field(0.5, ge=0, le=1, description="their share in the target of a pair")
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="where several panels train: passes over the images of each in an epoch; empty: one"
+    )
+    group_balance: float = Field(
+        0.0, ge=0, le=1, description="0: groups of gender and ethnicity are seen as they come; 1: all equally often"
     )
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
@@ -110,6 +116,13 @@ class Recipe(BaseModel):
         if any(factor <= 0 for _, factor in self.milestones):
             raise ValueError("milestones: factors above 0 are wanted")
         return self
+
+    @property
+    def group_setting(self) -> str | None:
+        """The setting that needs to know groups, as a person writes it; None where none does."""
+        if self.pairs_within == "group":
+            return "pairs_within: group"
+        return f"group_balance: {self.group_balance:g}" if self.group_balance else None
 
     def for_split(self, split: str) -> Recipe:
         """The recipe with the teachers of a split."""
