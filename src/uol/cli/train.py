@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from uol.cli.score import Device, DeviceOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.rated_images import RatedImages, Split
+    from uol.rated_images import Indices, RatedImages, Split
     from uol.training.loop import EpochReport
 
 DataOption = Annotated[str, typer.Option("--data", "-d", help="A data set; `uol data list` names them.")]
@@ -26,7 +27,8 @@ SplitOption = Annotated[
     typer.Option(
         "--split",
         "--fold",
-        help="A split of the data set: 1 is fold-1, all every fold, whole trains on all images.",
+        help="A split of the data set: 1 is fold-1, all every fold, whole trains on all images; 1-inner keeps a "
+        "quarter of fold-1's training images apart, 1-without-GROUP those of a group.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -156,7 +158,7 @@ def evaluate(
         if config not in packed:
             with progress_bar("reading images", len(rated)) as update:
                 packed[config] = PackedImages.pack(rated, config, lambda done, _: update(done))
-        test = packed[config] if name is None else packed[config].subset(rated.splits[name].test)
+        test = packed[config] if name is None else packed[config].subset(_test_images(rated, name))
         figures, predictions = evaluate_on(scorer, test)
         if (run / MODEL).is_dir() and not own:
             keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
@@ -206,7 +208,7 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
             trained.check(run, rated)
             if split not in (None, "all") and name not in splits_of(rated, split):
                 raise CallError(f"{run} was trained on images of that split; its own is {name}")
-            if not len(rated.splits[name].test if name in rated.splits else ()):
+            if not len(_test_images(rated, name)):
                 raise CallError(f"{run} was trained on every image of {rated.name}: there is none to test it on")
             return name, True, panel
     if _trained_on_all(home, rated):
@@ -245,11 +247,24 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
         return folds
     if name is None:
         name = next(iter(rated.splits))
-    elif name.isdigit() and name not in rated.splits:  # MEBeauty has a split called 2022
+    elif re.match(r"\d+(-|$)", name) and name not in rated.splits:  # MEBeauty has a split called 2022
         name = f"fold-{name}"
-    if name not in rated.splits:
+    from uol.inner_splits import find_split
+
+    found = find_split(rated, name)
+    if found is None:
         raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
-    return {name: rated.splits[name]}
+    return {name: found}
+
+
+def _test_images(rated: RatedImages, name: str) -> Indices:
+    """The images that a split keeps apart; none where there is no such split, as with `whole`."""
+    import numpy as np
+
+    from uol.inner_splits import find_split
+
+    found = find_split(rated, name)
+    return np.arange(0) if found is None else found.test
 
 
 def _word(epoch: EpochReport) -> str:

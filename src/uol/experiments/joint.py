@@ -17,6 +17,7 @@ from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import replicates_of
 from uol.experiments.result import Result, same_division
 from uol.files import write_text
+from uol.inner_splits import find_split
 from uol.methods.base import Predictions
 from uol.rated_images import Indices, RatedImages, Split
 from uol.scorer import Scorer
@@ -115,7 +116,7 @@ class OwnSplit(NamedTuple):
 
     def check(self, run: Path, rated: RatedImages) -> None:
         """Refuse a data set whose split of that name is another than the one which trained."""
-        split = rated.splits.get(self.name)
+        split = find_split(rated, self.name)
         if split is not None and not same_division(self.division, rated.division(split)):
             raise CallError(f"{run} was trained when {self.name} divided {rated.name} otherwise; train it again")
 
