@@ -25,7 +25,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["list", "run", "table", "panel", "figure", "add", "docs"])
+@pytest.mark.parametrize("command", ["list", "run", "held-out", "table", "panel", "figure", "add", "docs"])
 def test_every_command_explains_itself_with_an_example(uol, command):
     code, out, _ = uol("experiment", command, "--help")
     assert code == 0

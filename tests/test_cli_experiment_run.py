@@ -106,6 +106,41 @@ def test_a_panel_of_methods(uol, place):
     assert len(json.loads(uol("experiment", "table", "color-feret", "--json")[1])) == 3
 
 
+def test_ideas_are_trained_and_read_and_compared_on_held_out_images(uol, place):
+    chosen = [word for name in ("strong", "strong-hard-targets", "strong-no-mirror") for word in ("--recipe", name)]
+    call = ("experiment", "run", "ideas", "--root", "there", "--set", "scoring.mirror=true")
+    code, out, err = uol(*call, *chosen, "--add", "--slim", "--json")
+    assert code == 0, err
+    assert [row["recipe"] for row in json.loads(out)][::2] == ["strong", "strong-hard-targets", "strong-no-mirror"]
+    pairs = json.loads(uol("experiment", "table", "ideas", "--show", "pairs", "--json")[1])
+    assert {(row["recipe"], row["against"]) for row in pairs} == {
+        ("strong-hard-targets", "uol (strong)"), ("strong-no-mirror", "uol (strong)"),
+    }  # fmt: skip
+    assert "uol, recipe `strong`" in uol("experiment", "table", "scut-fbp5500", "--show", "brief")[1]
+    names = ["runs/ideas/uol-strong", "runs/ideas/uol-strong-no-mirror"]
+    code, out, err = uol("experiment", "held-out", *names, "--json")
+    rows = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [(row["run"], row["folds"], row["images"]) for row in rows] == [
+        (name, 2, 16) for name in (*names, "average")
+    ]
+    assert "average" in uol("experiment", "held-out", *names)[1]
+    assert uol("experiment", "held-out", "runs/ideas")[0] == 2
+
+
+def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
+    from uol.experiments import runner
+
+    monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
+    code, out, err = uol("experiment", "run", "ideas", "--root", "there", "--json")
+    assert code == 0
+    assert "left out: uol (strong-taught), which needs --set teachers=…" in err
+    assert "strong-taught" not in out
+    assert "strong-references-3" in out
+    code, out, err = uol("experiment", "run", "ideas", "--root", "there", "--set", "teachers=[a]", "--json")
+    assert "strong-taught" in out
+
+
 def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch):
     from uol.experiments import runner
 
@@ -129,6 +164,9 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
     [
         (["module"], "there are modules, losses"),
         (["modules", "--method", "crnet"], "plan modules has no method 'crnet'"),
+        (["modules", "--recipe", "strong"], "plan modules has no recipe 'strong'"),
+        (["ideas", "--recipe", "strong-taught"], "strong-taught needs --set teachers=…"),
+        (["ideas", "--recipe", "strong", "--set", "teachers=[a]"], "it is for strong-taught alone"),
         (["modules", "--fold", "9"], "no fold 'fold-9'"),
         (["modules", "--also", "mebeauty"], "write it as NAME=FOLDER"),
         (["modules", "--also", "here=there"], "--also here: there are mebeauty"),

@@ -7,7 +7,7 @@ import pytest
 from measured import five_folds
 from uol import methods
 from uol.errors import CallError
-from uol.experiments.plans import BASE, PLANS, find_plan
+from uol.experiments.plans import BASE, PLANS, STRONG, find_plan
 from uol.experiments.published import five_folds as published
 from uol.experiments.published import transfer_pc
 from uol.training.recipe import load_recipe
@@ -15,19 +15,26 @@ from uol.training.recipe import load_recipe
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_rows_differ_from_the_base_in_what_they_say(plan):
-    base = load_recipe(BASE).model_dump()
     assert len({row.key for row in plan.rows}) == len(plan.rows)
     assert plan.reference is None or plan.reference in {row.key for row in plan.rows}
     for row in plan.rows:
         assert row.method in methods.names()
-        found = row.settings({}).model_dump()
-        assert {name for name in found if found[name] != base[name]} <= {"method", *row.changes}
-        assert (row.recipe == BASE) == (not row.changes and row.read_by is None)
-        assert row.read_by is None or (row.method, row.network) in {other.key for other in plan.rows}
+        found, base = row.settings({}).model_dump(), load_recipe(row.base).model_dump()
+        about = {name.split(".")[0] for name in row.changes}
+        changed = {name for name in found if found[name] != base[name]}
+        assert about <= changed <= {"method"} | about
+        assert (row.recipe == row.base) == (not row.changes and row.network is None and row.needs is None)
+        assert row.recipe == row.base or row.recipe.startswith(f"{row.base}-")
+        assert row.network is None or row.network in plan.rows
+        assert row.network is None or (row.network.method, row.network.base) == (row.method, row.base)
+        if row.network is not None:  # what a network is trained with cannot be read otherwise
+            assert about <= {"scoring", "references_per_bin"}
+            assert bool(about) == (row.read_by == "scorer")
 
 
 def test_the_whole_holds_every_row():
-    assert {row.key for row in PLANS["matched"].rows} == {row.key for plan in PLANS.values() for row in plan.rows}
+    matched = {row.key for plan in PLANS.values() for row in plan.rows if row.base == BASE}
+    assert {row.key for row in PLANS["matched"].rows} == matched
     assert {row.method for row in PLANS["matched"].rows} == set(methods.names())
 
 
@@ -39,6 +46,43 @@ def test_losses_are_switched_off_by_their_weight():
     assert row.settings({"alpha": 1.0, "epochs": 3}).epochs == 3
 
 
+def test_ideas_change_one_thing_of_strong():
+    plan = find_plan("ideas")
+    assert plan.reference == ("uol", STRONG)
+    assert all(row.base == STRONG for row in plan.rows)
+    rows = {row.recipe: row.settings({"epochs": 3}) for row in plan.rows}
+    assert rows[STRONG] == load_recipe(STRONG, {"epochs": 3})
+    assert rows["strong-mirrored-only"].augmentation.model_dump() == {
+        **load_recipe(BASE).augmentation.model_dump(), "flip": True,
+    }  # fmt: skip
+    assert rows["strong-more-varied"].augmentation.rotation == rows[STRONG].augmentation.rotation
+    assert rows["strong-more-varied"].augmentation.mask == 2 * rows[STRONG].augmentation.mask
+    assert rows["strong-sampled-scores"].scoring.samples == 8
+    assert rows["strong-sampled-scores"].samples == rows[STRONG].samples
+    others = [*five_folds(recipe="matched"), *five_folds(recipe="paper")]
+    mine = five_folds(recipe=STRONG)
+    assert plan.of([*others, *mine]) == mine
+    for row in plan.rows[1:]:
+        assert published("scut-fbp5500", *row.key) is None
+        assert transfer_pc("scut-fbp5500", "mebeauty", *row.key) is None
+    assert published("scut-fbp5500", "uol", STRONG).pc == 0.9240
+
+
+def test_a_row_may_need_what_only_the_command_line_gives():
+    plan = find_plan("ideas")
+    assert plan.reserved == {"teachers"}
+    assert find_plan("matched").reserved == set()
+    teachers = {"teachers": ["runs/five/{split}"]}
+    for given in ({}, {"teachers": []}):
+        assert [row.recipe for row in plan.check_needs(plan.rows, given)] == ["strong-taught"]
+    assert plan.check_needs(plan.rows, teachers) == []
+    (taught,) = plan.choose([], ["strong-taught"])
+    with pytest.raises(CallError, match="strong-taught needs --set teachers=…"):
+        plan.check_needs([taught], {}, ["strong-taught"])
+    with pytest.raises(CallError, match="--set teachers: in plan ideas it is for strong-taught alone, which was not"):
+        plan.check_needs(plan.rows[:1], teachers)
+
+
 def test_results_of_a_plan():
     mine = five_folds(recipe="matched", method="ldl")
     others = [*five_folds(), *five_folds(recipe="matched", method="crnet")]
@@ -47,6 +91,11 @@ def test_results_of_a_plan():
     assert [row.method for row in find_plan("modules").choose(["uol", "ldl"])] == ["ldl", "uol"]
     with pytest.raises(CallError, match="has no method 'crnet'"):
         find_plan("modules").choose(["crnet"])
+    assert [row.recipe for row in find_plan("matched").choose(["uol"], ["matched-order"])] == ["matched-order"]
+    with pytest.raises(CallError, match="plan losses has no recipe 'order'; it has matched, matched-disp"):
+        find_plan("losses").choose([], ["order"])
+    with pytest.raises(CallError, match="plan matched has no row of both"):
+        find_plan("matched").choose(["regression"], ["matched-order"])
     with pytest.raises(CallError, match="there are modules, losses"):
         find_plan("module")
 

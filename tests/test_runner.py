@@ -26,10 +26,11 @@ from uol.rated_images import Split
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 
+ORDER = PlanRow("b", "order-learning", "matched")
 ROWS = (
     PlanRow("a", "regression", "matched"),
-    PlanRow("b", "order-learning", "matched"),
-    PlanRow("c", "order-learning", "matched-consistency", read_by="consistency", network="matched"),
+    ORDER,
+    PlanRow("c", "order-learning", "matched-consistency", network=ORDER, read_by="consistency"),
 )
 
 
@@ -182,7 +183,7 @@ def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, tmp_path, 
     assert not (reading / "evaluations").exists()
     assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "done"
     found = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
-    network = Consistency(tmp_path / "order-learning-matched" / "fold-1" / "model", 0.2)
+    network = Consistency(tmp_path / "order-learning-matched" / "fold-1", 0.2)
     wanted = network.predict(bench.packed(me, quick_recipe()).centre).value
     assert np.allclose(found, wanted, rtol=1e-5)
     assert not np.allclose(found, before, rtol=1e-5)
@@ -248,6 +249,39 @@ def test_a_set_is_packed_once_for_each_border(folded, tmp_path, monkeypatch):
     for border in ("edge", "black", "edge"):
         bench.training(face.with_changes({"model.border": border}))
     assert packed == ["edge", "black"]
+
+
+def test_a_scorer_is_made_again_for_a_reading(folded, drawn_b, tmp_path):
+    """With other references the same network says something else; the row is read once for each network and rule."""
+    fewer = PlanRow("d", "order-learning", "matched-fewer", {"references_per_bin": 1}, network=ORDER)
+    bench = Bench(folded, tmp_path, {}, slim=True)
+    assert [o.state for o in run_all(bench, [ORDER, fewer], ["1"])[0]] == ["done", "done"]
+    network, reading = (tmp_path / f"order-learning-{recipe}" / "fold-1" for recipe in ("matched", "matched-fewer"))
+    result = read_run(reading)
+    assert result.provenance.settings["references_per_bin"] == 1
+    assert result.provenance.changes["references_per_bin"] == 1
+    assert result.metrics.coverage is not None
+    assert result.metrics.mae != read_run(network).metrics.mae
+    assert not (reading / "model").exists()
+    held_out = [pd.read_csv(folder / "held-out.csv") for folder in (network, reading)]
+    assert held_out[0]["image"].equals(held_out[1]["image"])
+    assert not held_out[0]["value"].equals(held_out[1]["value"])
+    assert run_all(bench, [fewer], ["1"])[0][0].state == "there"
+    later = Bench(folded, tmp_path, {}, [Other(replace(drawn_b, name="mebeauty"))])
+    assert run_all(later, [fewer], ["1"])[0][0].state == "done"
+    assert read_run(reading).transfer["mebeauty"].images == 80
+    assert run_all(bench, [replace(fewer, changes={"references_per_bin": 2})], ["1"])[0][0].state == "done"
+    assert read_run(reading).provenance.settings["references_per_bin"] == 2
+    assert not (reading / "evaluations").exists()
+
+
+def test_what_a_row_needs_reaches_it_alone(folded, tmp_path):
+    taught = PlanRow("d", "uol", "matched-taught", needs="teachers")
+    changes = {"epochs": 1, "teachers": ["runs/{split}"]}
+    bench = Bench(folded, tmp_path, changes, reserved={"teachers"})
+    asked = [bench.asked(job) for job in jobs_of([ORDER, taught], folded, ["1"], 2)]
+    assert asked == [{"epochs": 1, "seed": 2}, {**changes, "seed": 2}]
+    assert bench.recipe(jobs_of([taught], folded, ["1"], 0)[0]).teachers == ("runs/{split}",)
 
 
 def test_a_checksum_is_computed_once(folded, tmp_path, monkeypatch):

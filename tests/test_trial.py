@@ -40,7 +40,8 @@ def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn
     groups = pd.DataFrame({"gender": ["f", "m"] * 40, "score": ["a", "b"] * 40})
     result = tried(replace(drawn, groups=groups), tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        "checkpoint.safetensors", "log.txt", "metrics.csv", "model", "predictions.csv", "recipe.yaml", "result.json",
+        "checkpoint.safetensors", "held-out.csv", "log.txt", "metrics.csv", "model", "predictions.csv", "recipe.yaml",
+        "result.json",
     ]  # fmt: skip
     table = pd.read_csv(tmp_path / "run" / "predictions.csv")
     assert list(table) == ["image", "score", "rating_sd", "value", "low", "high", "dispersion", "gender", "group score"]

@@ -44,9 +44,14 @@ def run(
     init: Annotated[str | None, typer.Option("--init", help="Backbone weights: a safetensors file, or timm.")] = None,
     also: AlsoOption = None,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only this method; repeatable.")] = None,
+    recipe: Annotated[
+        list[str] | None, typer.Option("--recipe", help="Only the rows of this recipe; repeatable.")
+    ] = None,
     fold: Annotated[list[str] | None, typer.Option("--fold", help="Only this fold; repeatable.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="The seed of every network.")] = 0,
-    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a setting of all rows.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting of all rows, or one that a row needs.")
+    ] = None,
     votes: VotesOption = None,
     takes: TakesOption = Takes.FIRST,
     slim: Annotated[
@@ -71,10 +76,12 @@ def run(
     from uol.experiments.runner import Bench, Outcome, check_jobs, jobs_of, run_jobs, time_left
 
     plan = find_plan(name)
-    rows = plan.choose(method or [])
+    chosen = plan.choose(method or [], recipe or [])
     asked = changes_of(changes, init)
     if {"seed", "method"} & asked.keys():
         raise CallError("--set seed and --set method: give --seed and --method")
+    lacking = plan.check_needs(chosen, asked, recipe or [])
+    rows = [row for row in chosen if row not in lacking]
     if add:
         _check_adding(results)
     rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)
@@ -87,6 +94,8 @@ def run(
     left_out = [other for other in plan.tested_on if other not in {given.name for given in others}]
     if left_out:
         say(f"not tested on {', '.join(left_out)}: --also NAME=FOLDER does")
+    for row in lacking:
+        say(f"left out: {row.method} ({row.recipe}), which needs --set {row.needs}=…")
     done: list[Outcome] = []
 
     def tell(number: int, what: Outcome | Job) -> None:
@@ -100,7 +109,7 @@ def run(
             say(f"[{len(done) + 1} of {len(jobs)}] {jobs[len(done)]}: {words}")
 
     bench = Bench(
-        rated, place, asked, others, rule, results if add else None, slim,
+        rated, place, asked, others, rule, results if add else None, slim, plan.reserved,
         reading=lambda what, images: progress_bar(f"reading {what}", images),
     )  # fmt: skip
     check_jobs(jobs, bench)

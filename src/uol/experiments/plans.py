@@ -1,36 +1,41 @@
 """Plans: named experiments, each a list of rows that are trained and tested under one protocol.
 
 A row is a method under a recipe; the recipe's name is part of its results' identity, so a row that changes a setting of
-the base recipe has a name of its own. Rows that occur in several plans are the same networks.
+its base recipe has a name of its own. Rows that occur in several plans are the same networks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from uol.errors import CallError
 from uol.experiments.result import Result
 from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
+STRONG = "strong"
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A line of a plan's table: `changes` are made to the base recipe.
+    """A line of a plan's table: `changes` are made to the recipe `base`.
 
-    `read_by` names another way of reading scores off the networks of the row with recipe `network`; nothing is trained.
+    A row with a `network` trains nothing: it reads scores off that row's networks, by maximum consistency, or by a
+    scorer that is made again with the row's changes. `needs` is a setting that only the command line can give; rows of
+    the same plan that do not need it are not given it.
     """
 
     label: str
     method: str
     recipe: str = BASE
     changes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    read_by: str | None = None
-    network: str | None = None
+    base: str = BASE
+    network: PlanRow | None = None
+    read_by: Literal["scorer", "consistency"] = "scorer"
+    needs: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -43,8 +48,8 @@ class PlanRow:
         return f"{self.method}-{self.recipe}"
 
     def settings(self, changes: Mapping[str, Any]) -> Recipe:
-        """Its recipe: the base, then what the row is about, then what was asked for."""
-        return load_recipe(BASE, {**changes, **self.changes, "method": self.method})
+        """Its recipe: the base, then what was asked for, then what the row is about."""
+        return load_recipe(self.base, {**changes, **self.changes, "method": self.method})
 
 
 @dataclass(frozen=True)
@@ -71,20 +76,52 @@ class Plan:
         """Where a row stands in its table."""
         return [row.key for row in self.rows].index((method, recipe))
 
-    def choose(self, methods: Sequence[str]) -> list[PlanRow]:
-        """Its rows of some methods; all of them where none is named."""
-        known = {row.method for row in self.rows}
-        for method in methods:
-            if method not in known:
-                raise CallError(f"plan {self.name} has no method {method!r}; it has {', '.join(sorted(known))}")
-        return [row for row in self.rows if not methods or row.method in methods]
+    def choose(self, methods: Sequence[str], recipes: Sequence[str] = ()) -> list[PlanRow]:
+        """Its rows of some methods and recipes; of all where none is named."""
+        for what, named, known in (
+            ("method", methods, {row.method for row in self.rows}),
+            ("recipe", recipes, {row.recipe for row in self.rows}),
+        ):
+            for name in named:
+                if name not in known:
+                    raise CallError(f"plan {self.name} has no {what} {name!r}; it has {', '.join(sorted(known))}")
+        found = [
+            row
+            for row in self.rows
+            if (not methods or row.method in methods) and (not recipes or row.recipe in recipes)
+        ]
+        if not found:
+            raise CallError(f"plan {self.name} has no row of both a method and a recipe that were named")
+        return found
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Settings that are for the rows alone that need them."""
+        return frozenset(row.needs for row in self.rows if row.needs is not None)
+
+    def check_needs(
+        self, rows: Sequence[PlanRow], given: Mapping[str, Any], named: Collection[str] = ()
+    ) -> list[PlanRow]:
+        """Those of the chosen rows that lack what they need; one whose recipe was `named` is refused.
+
+        So is a setting that is for rows alone which were not chosen.
+        """
+        lacking = [row for row in rows if row.needs is not None and not given.get(row.needs)]
+        for row in lacking:
+            if row.recipe in named:
+                raise CallError(f"{row.recipe} needs --set {row.needs}=…")
+        for name in sorted(self.reserved & set(given)):
+            if not any(row.needs == name for row in rows):
+                owners = ", ".join(row.recipe for row in self.rows if row.needs == name)
+                raise CallError(f"--set {name}: in plan {self.name} it is for {owners} alone, which was not chosen")
+        return lacking
 
 
 _UOL = PlanRow("UOL: order, hinge and dispersion", "uol")
 _ORDER = PlanRow("order learning, scores by Bradley-Terry", "order-learning")
 _CONSISTENCY = PlanRow(
     "order learning, scores by maximum consistency", "order-learning", "matched-consistency",
-    read_by="consistency", network=BASE,
+    network=_ORDER, read_by="consistency",
 )  # fmt: skip
 _MODULES = (
     PlanRow("regression", "regression"),
@@ -109,6 +146,41 @@ _METHODS = (
     _UOL,
 )
 
+
+def _idea(
+    label: str, name: str, changes: Mapping[str, Any], network: PlanRow | None = None, needs: str | None = None
+) -> PlanRow:
+    """`strong` with one thing changed."""
+    return PlanRow(label, "uol", f"{STRONG}-{name}", MappingProxyType(dict(changes)), STRONG, network, needs=needs)
+
+
+_STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
+_MORE_VARIED = {"grey": 0.2, "mask": 0.3, "erase": 0.3, "blur": 0.2, "noise": 0.03}
+_IDEAS = (
+    _STRONG,
+    _idea("hard targets", "hard-targets", {"order_target": "hard"}),
+    _idea("pairs by Algorithm 2", "balanced-pairs", {"pairs": "balanced"}),
+    _idea("closed-form sampling", "closed-form", {"sampling": "closed-form"}),
+    _idea("antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
+    _idea("without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
+    _idea("features by their mean", "mean-pooling", {"model.pooling": "mean"}),
+    _idea("views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
+    _idea(
+        "more varied colours and backgrounds", "more-varied",
+        {f"augmentation.{name}": amount for name, amount in _MORE_VARIED.items()},
+    ),
+    _idea("black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
+    _idea("pairs within groups only", "within-groups", {"pairs_within": "group"}),
+    _idea("taught by an ensemble", "taught", {}, needs="teachers"),
+    _idea("read: hard outcomes", "hard-outcomes", {"scoring.outcomes": "hard"}, _STRONG),
+    _idea("read: one direction", "one-direction", {"scoring.both_directions": False}, _STRONG),
+    _idea("read: without the mirror image", "no-mirror", {"scoring.mirror": False}, _STRONG),
+    _idea("read: Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}, _STRONG),
+    _idea("read: at most 1 reference per bin", "references-1", {"references_per_bin": 1}, _STRONG),
+    _idea("read: at most 3 references per bin", "references-3", {"references_per_bin": 3}, _STRONG),
+    _idea("read: at most 30 references per bin", "references-30", {"references_per_bin": 30}, _STRONG),
+)  # fmt: skip
+
 PLANS: dict[str, Plan] = {
     plan.name: plan
     for plan in (
@@ -121,6 +193,14 @@ PLANS: dict[str, Plan] = {
             "All methods and variants, under one recipe",
             (*_MODULES[:4], _CONSISTENCY, *_METHODS[:6], *_LOSSES),
             _UOL.key,
+        ),
+        Plan(
+            "ideas",
+            f"What each idea adds to `{STRONG}`",
+            _IDEAS,
+            _STRONG.key,
+            protocol="the official folds, means over them; the network after the last epoch; one change of the recipe "
+            f"`{STRONG}` in each row; other data sets without fine-tuning, scores mapped linearly",
         ),
     )
 }

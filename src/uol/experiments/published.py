@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from uol.experiments.plans import PLANS
+
 
 class Figures(NamedTuple):
     """Means over the five official folds."""
@@ -61,14 +63,15 @@ TRANSFER: dict[str, dict[str, dict[str, float]]] = {
     }
 }
 
-# Variants of a method that are not what its published figures are of: by recipe, with the correlations on other data
-# sets that the paper has of them.
+# Correlations on other data sets that the paper has of variants of a method, by recipe.
 VARIANTS: dict[str, dict[str, float]] = {
     "matched-order": {"mebeauty": 0.5457, "hot-or-not": 0.4007},
     "matched-hinge": {"mebeauty": 0.5463, "hot-or-not": 0.4036},
     "matched-dispersion": {"mebeauty": 0.5397, "hot-or-not": 0.4036},
-    "matched-consistency": {},
 }
+
+# Recipes of rows that change something of a method: not what its published figures are of.
+_CHANGED = {row.recipe for plan in PLANS.values() for row in plan.rows if row.recipe != row.base}
 
 # Share of the pairs of MIFS in the right order; the paper's pairs are those its seven volunteers agreed on.
 MAKEUP: dict[str, float] = {
@@ -95,20 +98,20 @@ PANEL: dict[str, float] = {
 
 def five_folds(trained_on: str, method: str, recipe: str = "") -> Figures | None:
     """The paper's five-fold figures of a method, or None, as for a variant that it has none of."""
-    if recipe in VARIANTS:
+    if recipe in _CHANGED:
         return None
     return FIVE_FOLDS.get(trained_on, {}).get(method)
 
 
 def makeup_accuracy(method: str, recipe: str = "") -> float | None:
     """The paper's share of right pairs of MIFS, or None."""
-    return None if recipe in VARIANTS else MAKEUP.get(method)
+    return None if recipe in _CHANGED else MAKEUP.get(method)
 
 
 def transfer_pc(trained_on: str, tested_on: str, method: str, recipe: str = "") -> float | None:
     """The paper's correlation of a method, or of a variant of it, on a data set it was not trained on, or None."""
-    if recipe in VARIANTS:
-        return VARIANTS[recipe].get(tested_on) if trained_on in TRANSFER else None
+    if recipe in _CHANGED:
+        return VARIANTS.get(recipe, {}).get(tested_on) if trained_on in TRANSFER else None
     return TRANSFER.get(trained_on, {}).get(tested_on, {}).get(method)
 
 

@@ -1,9 +1,10 @@
-"""Another way of reading scores off a trained network, without training: the rule of maximum consistency."""
+"""Other ways of reading scores off a trained network, without training: a rule of their own, or other scoring."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +15,19 @@ from uol.consistency import estimate_by_consistency
 from uol.errors import UolError
 from uol.evaluation import predictions_table
 from uol.experiments.derived import replicates_of, spread_of
-from uol.experiments.elsewhere import evaluated, remove_evaluations
+from uol.experiments.elsewhere import Predictor, evaluated, remove_evaluations
+from uol.experiments.held_out import keep_held_out
 from uol.experiments.result import Provenance, Result, write_result
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
 from uol.methods.base import Predictions
+from uol.methods.uol import make_scorer
 from uol.model_folder import load_scorer
 from uol.scale import Scale
+from uol.scorer import Scorer
 from uol.training.batches import PackedImages
+from uol.training.recipe import Recipe
+from uol.training.run import hold_out
 
 _AT_ONCE = 256  # images compared with all references
 
@@ -32,9 +38,8 @@ class Consistency:
     It tells neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them.
     """
 
-    def __init__(self, model: Path, threshold: float) -> None:
-        self._scorer = load_scorer(model)
-        self._scorer.to("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(self, trained: Path, threshold: float) -> None:
+        self._scorer = _load(trained)
         self.scale: Scale = self._scorer.panel.scale
         self._threshold = threshold * self.scale.unit
 
@@ -52,6 +57,23 @@ class Consistency:
         return np.asarray(found, np.float64).reshape(-1)
 
 
+class Rescored:
+    """A model with a scorer made again by other settings: how it is asked, or which references it is given.
+
+    References are chosen, k and δ fitted and everything calibrated as after training, on the same images (those of
+    `training` that trained, and those that were held out), so that its figures stand beside the network's own.
+    """
+
+    def __init__(self, trained: Path, recipe: Recipe, training: PackedImages) -> None:
+        self._scorer = make_scorer(_load(trained).model, recipe, *hold_out(training, recipe))
+        self.scale: Scale = self._scorer.panel.scale
+
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Scores with intervals."""
+        del attributes
+        return Predictions.of(self._scorer.score_exactly(pixels))
+
+
 def source(network: Result) -> str:
     """Which network was read, for the provenance of the reading."""
     return f"{network.file_name}, commit {network.provenance.commit}, {network.provenance.started}"
@@ -59,27 +81,28 @@ def source(network: Result) -> str:
 
 def read_again(
     network: Result,
-    trained: Path,
+    reading: Predictor,
+    training: PackedImages,
     test: PackedImages,
+    recipe: Recipe,
     folder: Path,
-    recipe: str,
-    afterwards: Callable[[Consistency], None] | None = None,
+    name: str,
+    changes: Mapping[str, Any],
+    afterwards: Callable[[Predictor], None] | None = None,
 ) -> Result:
-    """Read the network of a run folder by maximum consistency and keep the result in a folder of its own.
+    """Test a reading of a network and keep the result in a folder of its own.
 
-    What the folder has of another network goes first. `afterwards` is given the reading before its result is written,
-    to test it on other data sets: a call that is stopped leaves no result, and the next one begins anew.
+    `name` is that of its recipe, and `changes` are what differs from the network's own reading. What the folder has of
+    another network goes first. `afterwards` is given the reading before its result is written, to test it on other data
+    sets: a call that is stopped leaves no result, and the next one begins anew.
     """
-    if not (trained / MODEL).is_dir():
-        raise UolError(f"{trained}: its model folder is gone; nothing can be read off it")
-    threshold = float(network.provenance.settings["threshold"])
     started, code = provenance.now(), provenance.commit()
-    reading = Consistency(trained / MODEL, threshold)
     (folder / RESULT).unlink(missing_ok=True)
     remove_evaluations(folder)
     predictions = reading.predict(test.centre)
     table = predictions_table(test.rated, predictions)
     write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    keep_held_out(reading.predict, training, recipe, folder)
     if afterwards is not None:
         afterwards(reading)
     made = network.provenance
@@ -87,10 +110,11 @@ def read_again(
         plain(
             network.model_dump()
             | {
-                "recipe": recipe,
-                "metrics": evaluated(test.rated, predictions, threshold),
+                "recipe": name,
+                "metrics": evaluated(test.rated, predictions, recipe.threshold),
                 "transfer": {},
                 "makeup": None,
+                "groups": None,
                 "spread": spread_of(table, made.data.scale).model_dump(),
                 "replicates": replicates_of(table, made.data.fingerprint, network.split).model_dump(),
                 "provenance": Provenance.model_validate(
@@ -98,7 +122,8 @@ def read_again(
                     | {
                         **provenance.of_code(code),
                         "started": started,
-                        "changes": {**made.changes, "scores": "maximum consistency", "network": source(network)},
+                        "settings": recipe.model_dump(mode="json"),
+                        "changes": {**made.changes, **changes, "network": source(network)},
                         "hardware": provenance.hardware(),
                         "seconds": None,
                         "seconds_per_epoch": None,
@@ -110,3 +135,9 @@ def read_again(
     write_result(folder / RESULT, result)
     log(folder, f"{provenance.command()} (commit {code.id}): read off {source(network)}")
     return result
+
+
+def _load(trained: Path) -> Scorer:
+    if not (trained / MODEL).is_dir():
+        raise UolError(f"{trained}: its model folder is gone; nothing can be read off it")
+    return load_scorer(trained / MODEL).to("cuda" if torch.cuda.is_available() else "cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,13 @@ from uol.errors import CallError, UolError
 from uol.experiments.adding import add
 from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, Predictor, judge_elsewhere, judged, pack_other
 from uol.experiments.plans import Plan, PlanRow
-from uol.experiments.readings import Consistency, read_again, source
+from uol.experiments.readings import Consistency, Rescored, read_again, source
 from uol.experiments.result import Result, read_result
-from uol.experiments.trial import MODEL, RESULT, Origin, finished, trial
+from uol.experiments.trial import RESULT, Origin, finished, trial
 from uol.rated_images import RatedImages, Split
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
-from uol.training.recipe import Recipe
+from uol.training.recipe import Recipe, with_defaults
 from uol.training.run import CHECKPOINT, check_before_reading, run
 
 State = Literal["done", "there", "failed"]
@@ -66,13 +66,20 @@ class Bench:
     rule: MakeupRule = BY_DEFAULT
     results: Path | None = None  # where finished results are added, if they are
     slim: bool = False
+    reserved: Collection[str] = ()  # settings asked for that are for the rows alone that need them
     reading: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     _packed: dict[tuple[str, int, int, str, str], PackedImages] = field(default_factory=dict)
     _checksums: dict[int, str] = field(default_factory=dict)
 
+    def asked(self, job: Job) -> dict[str, Any]:
+        """What was asked for of a job."""
+        own = {name: value for name, value in self.changes.items() if name not in self.reserved}
+        needed = {name: self.changes[name] for name in (job.row.needs,) if name is not None and name in self.changes}
+        return {**own, **needed, "seed": job.seed}
+
     def recipe(self, job: Job) -> Recipe:
         """The settings of a job."""
-        return job.row.settings({**self.changes, "seed": job.seed})
+        return job.row.settings(self.asked(job))
 
     def packed(self, other: Other, recipe: Recipe) -> PackedImages:
         """A data set as a recipe's network sees it."""
@@ -156,8 +163,8 @@ def run_job(job: Job, bench: Bench, report: Callable[[EpochReport], None] | None
     """Train and test one network, go on with one that was stopped, or find it finished."""
     recipe = bench.recipe(job)
     folder = bench.out / job.place
-    read = job.row.read_by is not None
-    done = _read(job, bench, recipe, folder) if read else _train(job, bench, recipe, folder, report)
+    read = job.row.network
+    done = _train(job, bench, recipe, folder, report) if read is None else _read(job, read, bench, recipe, folder)
     if bench.results is not None:
         add(folder, bench.results)
     if bench.slim:
@@ -190,7 +197,7 @@ def _train(
         method = _restored(packed, split, recipe.for_split(job.split), folder, missing)
         _judge(method, missing, bench, recipe, folder)
         return "done", result
-    origin = Origin(job.row.recipe, {**bench.changes, "seed": job.seed})
+    origin = Origin(job.row.recipe, bench.asked(job))
     return "done", trial(
         packed, job.split, split, recipe, folder, origin, report,
         afterwards=lambda method: _judge(method, bench.others, bench, recipe, folder),
@@ -212,24 +219,28 @@ def _judge(predictor: Predictor, others: Sequence[Other], bench: Bench, recipe: 
         judge_elsewhere(predictor, packed, framing, folder, recipe.threshold, bench.rule, fingerprint)
 
 
-def _read(job: Job, bench: Bench, recipe: Recipe, folder: Path) -> tuple[State, Result | None]:
-    """Read the scores of a row off the networks of another."""
-    base = Job(PlanRow("", job.row.method, job.row.network or ""), job.split, job.seed)
+def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -> tuple[State, Result | None]:
+    """Read the scores of a row off the networks of another, `read`."""
+    row, base = job.row, Job(read, job.split, job.seed)
     trained = bench.out / base.place
-    packed = bench.training(recipe)
-    network = finished(trained, bench.rated, bench.checksum(packed), job.split, recipe)
+    packed, split = bench.training(recipe), bench.rated.splits[job.split]
+    network = finished(trained, bench.rated, bench.checksum(packed), job.split, bench.recipe(base))
     if network is None:
-        raise UolError(f"{trained}: not trained yet, and {job.row.recipe} reads its scores off it")
+        raise UolError(f"{trained}: not trained yet, and {row.recipe} reads its scores off it")
     there = read_result(folder / RESULT) if (folder / RESULT).is_file() else None
-    missing = bench.missing(folder)
     same = there is not None and there.provenance.changes.get("network") == source(network)
-    if there is not None and same and not missing:
+    same = same and there is not None and with_defaults(there.provenance.settings) == recipe.model_dump(mode="json")
+    missing = bench.missing(folder)
+    if same and not missing:
         return "there", there
-    if there is not None and same:
-        _judge(Consistency(trained / MODEL, recipe.threshold), missing, bench, recipe, folder)
+    training = packed.subset(split.train)
+    by_rule = row.read_by == "consistency"
+    reading = Consistency(trained, recipe.threshold) if by_rule else Rescored(trained, recipe, training)
+    if same:
+        _judge(reading, missing, bench, recipe, folder)
         return "done", there
-    test = packed.subset(bench.rated.splits[job.split].test)
+    changes = {"scores": "maximum consistency"} if by_rule else row.changes
     return "done", read_again(
-        network, trained, test, folder, job.row.recipe,
+        network, reading, training, packed.subset(split.test), recipe, folder, row.recipe, changes,
         afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from uol.ensemble import EnsembleScorer
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_elsewhere, replicates_of, spread_of
+from uol.experiments.held_out import keep_held_out
 from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, panels_used
 from uol.experiments.result import Name, Result, read_result, same_division, write_result
 from uol.experiments.taught import check_teachers, teachers_used
@@ -83,6 +84,7 @@ def trial(
     try:
         method = run(training, own, folder, note)
         _keep_model(method, folder)
+        keep_held_out(method.predict, training.panels[0], own, folder)  # of several panels, the one it answers for
         elsewhere = _kept_beside(method, beside, folder, recipe.threshold)
         made = _provenance(panels, rows, pixels, recipe, folder, origin, code, started)
         made |= {"teachers": teachers} if teachers else {}

@@ -101,23 +101,7 @@ class Uol(Method):
         """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own."""
         kept = training.panels
         calibrating = [None] * len(kept) if held_out is None else held_out.panels
-        self._scorers = [self._scorer_of(*panel) for panel in zip(kept, calibrating, strict=True)]
-
-    def _scorer_of(self, training: PackedImages, held_out: PackedImages | None) -> Scorer:
-        recipe = self.recipe
-        gaussians = self.embed(training.centre)
-        scorer = Scorer.build(
-            self.model,
-            training.rated,
-            gaussians,
-            recipe.scoring,
-            recipe.bin_width,
-            recipe.references_per_bin,
-            recipe.seed,
-        )
-        if held_out is not None:
-            scorer.calibrate(held_out.rated, self.embed(held_out.centre), recipe.threshold)
-        return scorer
+        self._scorers = [make_scorer(self.model, self.recipe, *panel) for panel in zip(kept, calibrating, strict=True)]
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Scores by comparison with the references, of several panels with the first's."""
@@ -138,3 +122,20 @@ class Uol(Method):
     def embed(self, pixels: Tensor) -> Gaussians:
         """Gaussians of images, as the scorer makes them."""
         return self.model.embed(pixels, self.recipe.scoring.mirror)
+
+
+def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_out: PackedImages | None) -> Scorer:
+    """A trained model as a scorer: references from the training images, calibrated on those that were held out."""
+    mirror = recipe.scoring.mirror
+    scorer = Scorer.build(
+        model,
+        training.rated,
+        model.embed(training.centre, mirror),
+        recipe.scoring,
+        recipe.bin_width,
+        recipe.references_per_bin,
+        recipe.seed,
+    )
+    if held_out is not None:
+        scorer.calibrate(held_out.rated, model.embed(held_out.centre, mirror), recipe.threshold)
+    return scorer
