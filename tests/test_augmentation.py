@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 from uol.backbones import IMAGENET_MEAN
 from uol.training import augmentation
-from uol.training.augmentation import Augmentation, augment, centre_crop
+from uol.training.augmentation import Augmentation, augment, blend, centre_crop, own_shares
 
 STILL = {"flip": False}
 
@@ -147,3 +147,27 @@ def test_noise_is_as_strong_as_asked_and_stays_in_range():
     assert float(deviation.min()) < 0.01
     assert shown.min() >= 0
     assert shown.max() <= 1
+
+
+def test_blends_are_of_an_image_and_the_one_before_it():
+    torch.manual_seed(0)
+    share = torch.tensor([1.0, 0.5, 0.75])
+    images = torch.randint(0, 256, (3, 3, 4, 4), dtype=torch.uint8)
+    shown, unit = blend(images, share), images / 255
+    assert torch.equal(shown[0], unit[0])
+    assert torch.allclose(shown[1], (unit[1] + unit[0]) / 2)
+    assert torch.allclose(shown[2], 0.75 * unit[2] + 0.25 * unit[1])
+
+
+def test_what_is_unknown_of_a_neighbour_does_not_spoil_a_whole_image():
+    told = blend(torch.tensor([torch.nan, 2.0, 4.0]), torch.tensor([0.5, 1.0, 0.5]))
+    assert torch.equal(told[1:], torch.tensor([2.0, 3.0]))
+    assert told[0].isnan()
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.3, 1.0])
+def test_as_many_are_blended_as_asked_and_none_is_less_than_half(mix):
+    torch.manual_seed(0)
+    share = own_shares(4000, Augmentation(mix=mix), torch.device("cpu"))
+    assert (share < 1).float().mean() == pytest.approx(mix, abs=0.03)
+    assert share.min() >= 0.5

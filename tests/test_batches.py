@@ -92,6 +92,30 @@ def test_soft_targets_are_hard_where_nothing_is_known_of_the_ratings(drawn):
     assert made[0].histogram.shape == (16, 0)
 
 
+def test_blended_images_are_rated_as_their_parts_are(drawn, monkeypatch):
+    recipe = quick_recipe(pairs="all", order_target="soft", augmentation={"flip": False, "mix": 0.5})
+    share = torch.ones(recipe.batch_size)
+    share[3], share[6] = 0.5, 0.8
+    monkeypatch.setattr("uol.training.batches.own_shares", lambda count, how, device: share)
+    packed = PackedImages.pack(drawn, recipe.model)
+    plan, (mixed, *_) = batches(packed, recipe)
+    _, (whole, *_) = batches(packed, recipe.with_changes({"augmentation.mix": 0.0}))
+    for name in ("scores", "rating_variance", "histogram", "attributes", "images"):
+        got, parts = getattr(mixed, name), getattr(whole, name)
+        parts = parts / 255 if name == "images" else parts
+        assert torch.allclose(got[6], 0.8 * parts[6] + 0.2 * parts[5])
+        assert torch.equal(got[5], parts[5])
+    chosen = plan.images[0]
+    error = drawn.variances[chosen] / drawn.counts[chosen]
+    pairs = list(zip(mixed.first.tolist(), mixed.second.tolist(), strict=True))
+    spread = np.sqrt(0.25 * (error[3] + error[2]) + 0.64 * error[6] + 0.04 * error[5])
+    above = norm.cdf((float(mixed.scores[3] - mixed.scores[6]) - recipe.threshold) / spread)
+    assert float(mixed.target[pairs.index((3, 6)), 2]) == pytest.approx(above, abs=1e-3)
+    for k in range(recipe.batch_size):
+        used = {int(mixed.anchor[k]), int(mixed.near[k]), int(mixed.far[k])}
+        assert float(mixed.triplet_weight[k]) == (0.0 if used & {3, 6} else float(whole.triplet_weight[k]))
+
+
 def test_attributes_equal_a_slow_reading(drawn):
     gender = ["male", "Female", "", None] * 20
     ethnicity = ["Caucasian", "asian", "caucasian", "black", " Asian", "indian", np.nan, "asian"] * 10

@@ -21,7 +21,7 @@ _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
 class Augmentation(BaseModel):
     """What may happen to a training image; every amount is drawn anew for each image of each epoch.
 
-    Amounts are the largest departure to either side; `grey`, `blur`, `mask` and `erase` are probabilities.
+    Amounts are the largest departure to either side; `grey`, `blur`, `mask`, `erase` and `mix` are probabilities.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -40,6 +40,12 @@ class Augmentation(BaseModel):
     noise: float = Field(0.0, ge=0, le=1, description="largest standard deviation, of values from 0 to 1")
     mask: float = Field(0.0, ge=0, le=1, description="blank what lies outside the ellipse of an aligned face")
     erase: float = Field(0.0, ge=0, le=1, description="blank a box at a random place")
+    mix: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="blend with another image of the batch, which has at most half of it; so its ratings",
+    )
 
     @model_validator(mode="after")
     def _saturation_is_a_range(self) -> Self:
@@ -73,6 +79,18 @@ def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
     if how.mask or how.erase:
         shown = _blanked(_unit(shown), how)
     return shown
+
+
+def own_shares(count: int, how: Augmentation, device: torch.device) -> Tensor:
+    """Each image's share in what is shown in its place, (M,): all of it, or from a half up where it is blended."""
+    return torch.where(_chance(how.mix, count, device), 0.5 + 0.5 * torch.rand(count, device=device), 1.0)
+
+
+def blend(values: Tensor, share: Tensor) -> Tensor:
+    """What is known of images, (M, …), as of blends: share · own + (1 − share) · that of the image before."""
+    own = share.view(-1, *[1] * (values.ndim - 1))
+    values = _unit(values)
+    return torch.where(own < 1, own * values + (1 - own) * values.roll(1, 0), values)  # unknown values stay their own
 
 
 def centre_crop(images: Tensor, crop: int) -> Tensor:

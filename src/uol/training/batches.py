@@ -17,7 +17,7 @@ from uol.losses import order_target, pair_balance
 from uol.model_config import ModelConfig
 from uol.order import Triplets, balanced_pairs, hard_triplets
 from uol.rated_images import Indices, RatedImages
-from uol.training.augmentation import augment, centre_crop
+from uol.training.augmentation import augment, blend, centre_crop, own_shares
 from uol.training.grouping import ETHNICITY, GENDER, balanced_batches, group_numbers, words_of
 from uol.training.recipe import Recipe
 
@@ -272,19 +272,29 @@ class Feed:
         now = {name: values.index_select(0, self.position)[0] for name, values in self._plan.items()}
         rows = now["images"]
         images = self._staged if self._staged is not None else self._pixels[rows]
-        scores, error = self._scores[rows], self._error[rows]
+        how = self._recipe.augmentation
+        known = {
+            "images": self.augment(images, self._crop, how),
+            "scores": self._scores[rows],
+            "rating_variance": self._variance[rows],
+            "histogram": self._histogram[rows],
+            "attributes": self._attributes[rows],
+        }
+        error, triplets = self._error[rows], now["valid"]
+        if how.mix:
+            share = own_shares(len(rows), how, self._device)
+            known = {name: blend(values, share) for name, values in known.items()}
+            error = torch.hypot(share * error, (1 - share) * error.roll(1))
+            whole = share == 1  # triplets were chosen by the scores of whole images
+            triplets = triplets & whole[now["anchor"]] & whole[now["near"]] & whole[now["far"]]
         first, second = now["first"], now["second"]
-        difference = scores[first] - scores[second]
+        difference = known["scores"][first] - known["scores"][second]
         weight = now["pair_valid"].float()
         if self._recipe.pairs == "all":
             weight = pair_balance(difference, self._threshold, weight)
         return Batch(
-            images=self.augment(images, self._crop, self._recipe.augmentation),
+            **known,
             panel=self._panel[rows],
-            scores=scores,
-            rating_variance=self._variance[rows],
-            histogram=self._histogram[rows],
-            attributes=self._attributes[rows],
             first=first,
             second=second,
             target=order_target(difference, self._threshold, torch.hypot(error[first], error[second])),
@@ -292,7 +302,7 @@ class Feed:
             anchor=now["anchor"],
             near=now["near"],
             far=now["far"],
-            triplet_weight=now["valid"].float(),
+            triplet_weight=triplets.float(),
         )
 
     def _moved(self, values: npt.NDArray[Any]) -> Tensor:
