@@ -83,3 +83,24 @@ def test_spread():
     assert found.predicted_ends == [1.0, 4.0]
     assert [i for i, count in enumerate(found.predicted) if count] == [0, 19, 30]
     assert [i for i, count in enumerate(found.panel) if count] == [0, 20, 39]
+
+
+def test_a_result_from_before_others_were_kept_learns_of_them_when_added_again(tmp_path):
+    old_run(tmp_path / "run")
+    for path in (tmp_path / "run" / "predictions.csv", tmp_path / "run" / "evaluations" / "mebeauty.csv"):
+        table = pd.read_csv(path)
+        table.assign(gender=np.where(np.arange(len(table)) % 3, "male", "female")).to_csv(path, index=False)
+    (added,) = add(tmp_path / "run", tmp_path / "results")
+    whole = read_result(added.path)
+    assert {whole.groups[name].others.images for name in ("female", "male")} == {67, 133}
+
+    def older(groups):
+        return {name: group.model_copy(update={"others": None}) for name, group in groups.items()}
+
+    other = whole.transfer["mebeauty"]
+    other = other.model_copy(update={"groups": older(other.groups)})
+    write_result(added.path, whole.model_copy(update={"groups": older(whole.groups), "transfer": {"mebeauty": other}}))
+    assert "others" not in added.path.read_text()
+    assert [a.what for a in add(tmp_path / "run", tmp_path / "results")] == ["replaced"]
+    assert read_result(added.path) == whole
+    assert [a.what for a in add(tmp_path / "run", tmp_path / "results")] == ["unchanged"]

@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+from measured import metrics as figures
 from uol import metrics
-from uol.experiments.groups import group_means, groups_of
-from uol.experiments.result import Group
+from uol.experiments.groups import group_means, groups_of, with_complements, with_others
+from uol.experiments.result import Group, Metrics, Others
 
 
 def table(n=200):
@@ -74,3 +76,58 @@ def test_the_same_word_in_two_columns_is_told_apart():
     assert found["gender unknown"].images == 20
     assert found["ethnicity unknown"].images == 67
     assert "unknown" not in found
+
+
+def test_others_are_all_images_outside_a_group():
+    data = table()
+    found = groups_of(data)
+    for name, chosen in {
+        "female": data["gender"] == "female",
+        "male, asian": (data["gender"] == "male") & (data["ethnicity"] == "asian"),
+    }.items():
+        rest = data[~chosen]
+        assert found[name].others.images == len(rest)
+        assert found[name].others.pc == pytest.approx(metrics.pearson(rest["score"], rest["value"]), abs=1e-5)
+    few = groups_of(table(18).assign(gender=["female"] * 12 + ["male"] * 6).drop(columns="ethnicity"))
+    assert few["female"].others is None  # six images say nothing
+
+
+def test_a_gap_is_the_mean_over_folds_with_its_interval():
+    parts = [
+        {"a": Group(images=n, pc=pc, mae=0.2, rmse=0.3, bias=0.1, others=Others(images=200, pc=0.9))}
+        for n, pc in ((50, 0.8), (70, 0.7))
+    ]
+    (folds,) = group_means(parts, same_images=False)
+    assert (folds.pc_others, folds.gap) == (pytest.approx(0.9), pytest.approx(-0.15))
+    assert folds.gap_interval == pytest.approx(metrics.pearson_gap(0.75, 114, 0.9, 394))
+    (networks,) = group_means([parts[0]] * 5, same_images=True)
+    (one,) = group_means(parts[:1], same_images=False)
+    assert networks.gap_interval == pytest.approx(one.gap_interval)  # five networks see no more images than one
+    assert networks.bias_interval == pytest.approx(one.bias_interval)
+    (lacking,) = group_means([parts[0], {"a": parts[1]["a"].model_copy(update={"others": None})}], same_images=False)
+    assert lacking.gap is lacking.gap_interval is None
+
+
+def test_the_interval_of_a_bias_is_students_of_the_errors():
+    data = table()
+    error = (data["value"] - data["score"])[data["gender"] == "female"]
+    (found, *_) = group_means([groups_of(data)], same_images=False)
+    assert found.bias_interval == pytest.approx(
+        stats.t.interval(0.95, len(error) - 1, error.mean(), stats.sem(error)), abs=1e-4
+    )
+
+
+def test_older_figures_learn_of_others_where_these_are_one_other_group():
+    data = table().drop(columns="ethnicity")
+    data["skin"] = ["light"] * 150 + ["dark"] * 30 + ["tan"] * 20
+    fresh = groups_of(data)
+    kept = {name: group.model_copy(update={"others": None}) for name, group in fresh.items()}
+    whole = Metrics(**figures(images=200, mae=metrics.mae(data["score"], data["value"])))
+    told = with_complements(kept, whole)
+    assert told["female"].others == fresh["female"].others
+    assert told["male"].others == fresh["male"].others
+    assert all(told[name].others is None for name in told if name not in ("female", "male"))
+    assert with_complements(fresh, whole) == fresh
+    assert with_others(kept, fresh) == fresh
+    assert with_others(None, fresh) == fresh
+    assert with_others(kept, {}) == kept

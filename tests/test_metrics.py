@@ -44,3 +44,20 @@ def test_order_accuracy_counts_pairs():
 
 def test_coverage_includes_the_ends():
     assert metrics.coverage([1, 2, 3, 4], [1, 1, 3.5, 2], [2, 2, 4, 3]) == 0.5
+
+
+def test_intervals_of_correlations_are_those_of_scipy_and_hold_as_often_as_they_say():
+    found = stats.pearsonr(TRUTH, PREDICTED)
+    assert metrics.pearson_interval(found.statistic, 57) == pytest.approx(tuple(found.confidence_interval(0.95)))
+    assert metrics.pearson_interval(0.5, 0) is metrics.pearson_interval(1.0, 50) is None
+    assert metrics.pearson_interval(math.nan, 50) is metrics.pearson_gap(math.nan, 50, 0.5, 50) is None
+    draw = np.random.default_rng(1)
+    held = 0
+    for _ in range(1000):
+        pcs = []
+        for pc, n in ((0.8, 40), (0.9, 120)):
+            a, b = draw.normal(size=(2, n))
+            pcs += [metrics.pearson(a, pc * a + math.sqrt(1 - pc**2) * b), n - 3]
+        low, high = metrics.pearson_gap(*pcs)
+        held += low <= -0.1 <= high
+    assert held / 1000 == pytest.approx(0.95, abs=0.02)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from measured import elsewhere, five_folds, measured, whole_row
+from measured import elsewhere, five_folds, groups, measured, whole_row
 from uol.cli.experiment import Kind
 from uol.errors import CallError
 from uol.experiments.plans import PLANS
@@ -78,3 +78,26 @@ def test_makeup_and_range():
     assert row["paper_accuracy"] == 0.9231
     (row,) = view("range", Source(whole_row())).rows
     assert (row["least"], row["most"], row["covered"]) == (1.5, 4.5, pytest.approx(3 / 3.75))
+
+
+def test_gaps_have_the_worst_group_first_and_say_so():
+    told = groups()
+    told["female"]["others"] = {"images": 500, "pc": 0.8}
+    told["male"]["others"] = {"images": 600, "pc": 0.9}
+    rows = view("gaps", Source([measured(f"fold-{k}", groups=told) for k in (1, 2, 3)])).rows
+    assert [row["group"] for row in rows] == ["male", "female"]
+    assert [row["difference"] for row in rows] == [pytest.approx(-0.1), pytest.approx(0.1)]
+    assert rows[0]["told"] == "largest gap: PC 0.1000 below all others"
+    assert rows[1]["told"] == "PC 0.1000 above all others"
+    assert rows[0]["interval"].startswith("-0.1")
+    assert (rows[0]["bias"], rows[0]["images"]) == (pytest.approx(-0.05), 1500)
+
+
+def test_no_group_is_called_the_worst_while_a_gap_is_unknown():
+    told = groups()
+    told["female"]["others"] = {"images": 500, "pc": 0.95}
+    rows = view("gaps", Source([measured(groups=told)])).rows
+    assert [row["told"] for row in rows] == ["PC 0.0500 below all others", "gap unknown: add the run again"]
+    told["male"]["others"] = {"images": 600, "pc": 0.801}
+    rows = view("gaps", Source([measured(groups=told)])).rows
+    assert [row["told"] for row in rows] == ["largest gap: PC 0.0500 below all others", "no gap shown"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
 from uol.order import order_of
+
+_NORMAL = 1.959963984540054
 
 
 def pearson(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
@@ -16,6 +20,30 @@ def pearson(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
         return float("nan")
     a, b = a - a.mean(), b - b.mean()
     return float(a @ b) / float(np.sqrt((a @ a) * (b @ b)))
+
+
+def pearson_interval(pc: float, free: int) -> tuple[float, float] | None:
+    """95 % of a correlation over n images, `free` being n − 3: Fisher's, tanh(atanh PC ± 1.96/√(n − 3)).
+
+    Of a mean over samples, `free` is the sum. None where there is no such interval.
+    """
+    if math.isnan(pc) or free <= 0 or abs(pc) >= 1:
+        return None
+    middle, half = math.atanh(pc), _NORMAL / math.sqrt(free)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
+def pearson_gap(pc: float, free: int, other: float, other_free: int) -> tuple[float, float] | None:
+    """95 % of the difference of two correlations, PC − other, on different images; None where there is none.
+
+    Zou's: with (l, u) and (l', u') the intervals of both, from PC − other − √((PC − l)² + (u' − other)²) to
+    PC − other + √((u − PC)² + (other − l')²).
+    """
+    own, others = pearson_interval(pc, free), pearson_interval(other, other_free)
+    if own is None or others is None:
+        return None
+    gap = pc - other
+    return gap - math.hypot(pc - own[0], others[1] - other), gap + math.hypot(own[1] - pc, other - others[0])
 
 
 def spearman(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

@@ -47,6 +47,7 @@ class Kind(StrEnum):
     MAKEUP = "makeup"
     RANGE = "range"
     GROUPS = "groups"
+    GAPS = "gaps"
 
 
 class Drawn(StrEnum):
@@ -118,7 +119,8 @@ def table(
         typer.Option(
             "--show",
             help="Means over folds, in brief, further figures, every result, the spread over seeds, other data sets, "
-            "paired differences, pairs with and without make-up, the range of scores.",
+            "paired differences, pairs with and without make-up, the range of scores, groups, how far each is behind "
+            "the others.",
         ),
     ] = Kind.MAIN,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,

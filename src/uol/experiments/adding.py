@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from uol.checked import first_problem
 from uol.errors import CallError, UolError
 from uol.experiments.derived import completed
+from uol.experiments.groups import with_others
 from uol.experiments.result import (
     Makeup,
     Result,
@@ -97,11 +98,12 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
     if replace:
         return new
     # What follows from the predictions stays as it was: another machine's may differ in the last digit.
-    derived = {name: getattr(old, name) or getattr(new, name) for name in ("spread", "replicates", "groups")}
-    kept = derived | {"makeup": new.makeup or old.makeup}
+    derived = {name: getattr(old, name) or getattr(new, name) for name in ("spread", "replicates")}
+    groups = with_others(old.groups or new.groups or {}, new.groups or {}) or new.groups
+    kept = derived | {"groups": groups, "makeup": new.makeup or old.makeup}
     both = new.model_copy(update={"transfer": old.transfer | new.transfer, **kept})
     changed = not all(_agree(figures, both.transfer[name]) for name, figures in old.transfer.items())
-    changed = changed or any(getattr(old, name) not in (None, kept[name]) for name in kept)
+    changed = changed or old.makeup not in (None, kept["makeup"])
     if changed or old.model_copy(update={"transfer": both.transfer, **kept}) != both:
         raise UolError(f"{path}: a different result is there; --replace puts the new one in its place")
     return both

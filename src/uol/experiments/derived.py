@@ -10,8 +10,8 @@ import pandas as pd
 
 from uol.errors import UolError
 from uol.experiments.bootstrap import draws, replicated
-from uol.experiments.groups import groups_of
-from uol.experiments.result import Replicates, Result, Spread, Transfer
+from uol.experiments.groups import groups_of, with_others
+from uol.experiments.result import Group, Replicates, Result, Spread, Transfer
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
 _NEAR = 1e-3  # figures of a table written with six digits are this near to those it was made for
@@ -43,13 +43,14 @@ def completed(result: Result, run: Path) -> Result:
     """A result with what its run's predictions say beside figures, where it has that not yet and they are at hand."""
     changes: dict[str, object] = {}
     data, path = result.provenance.data, run / "predictions.csv"
-    if None in (result.replicates, result.spread, result.groups) and path.is_file():
+    lacking = None in (result.replicates, result.spread) or _untold(result.groups)
+    if lacking and path.is_file():
         table = _read(path)
         _check(path, table, result.metrics.mae)
         changes = {
             "replicates": result.replicates or replicates_of(table, data.fingerprint, result.split),
             "spread": result.spread or spread_of(table, data.scale),
-            "groups": groups_of(table) if result.groups is None else result.groups,
+            "groups": with_others(result.groups, groups_of(table)),
         }
     transfer = {
         name: _completed_elsewhere(figures, name, run / "evaluations" / f"{name}.csv")
@@ -59,13 +60,18 @@ def completed(result: Result, run: Path) -> Result:
 
 
 def _completed_elsewhere(figures: Transfer, name: str, path: Path) -> Transfer:
-    if None not in (figures.replicates, figures.groups) or not path.is_file():
+    if not (figures.replicates is None or _untold(figures.groups)) or not path.is_file():
         return figures
     table = _read(path)
     _check(path, table, figures.mae)
-    found = groups_of(table) if figures.groups is None else figures.groups
+    found = with_others(figures.groups, groups_of(table))
     replicates = figures.replicates or replicates_elsewhere(table, name)
     return figures.model_copy(update={"replicates": replicates, "groups": found})
+
+
+def _untold(groups: dict[str, Group] | None) -> bool:
+    """Whether figures of groups lack, or what they tell of other images."""
+    return groups is None or any(group.others is None for group in groups.values())
 
 
 def _check(path: Path, table: pd.DataFrame, mae: float | None) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, str]
 
+_SIGNED = ("difference", "bias")  # how the keys of columns begin whose figures lie about 0
+
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$",
@@ -43,11 +45,11 @@ def comma_separated(rows: Rows, columns: Columns) -> str:
 
 
 def cell(key: str, value: Any) -> str:
-    """A value as a person reads it: figures to four digits, differences with their sign, a dash where undefined."""
+    """A value as a person reads it: figures to four digits, those about 0 with their sign, a dash where undefined."""
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:+.4f}" if key.startswith("difference") else f"{value:.4f}"
+        return f"{value:+.4f}" if key.startswith(_SIGNED) else f"{value:.4f}"
     return str(value)
 
 

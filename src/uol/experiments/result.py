@@ -20,6 +20,7 @@ _LATER = {
     "spread",
     "replicates",
     "groups",
+    "others",
     "beside",
     "panels",
     "members",
@@ -63,6 +64,13 @@ class Replicates(_Part):
     rmse: list[float] | None = None
 
 
+class Others(_Part):
+    """The images that are not of a group, and their correlation."""
+
+    images: int = Field(ge=1)
+    pc: Correlation | None
+
+
 class Group(_Part):
     """Figures within one group of images; `bias` is the mean of prediction − score."""
 
@@ -71,6 +79,7 @@ class Group(_Part):
     mae: Size
     rmse: Size
     bias: float
+    others: Others | None = Field(None, description="None where too few, and in results from before they were kept")
 
 
 class Transfer(Metrics):
@@ -302,7 +311,9 @@ def write_result(path: Path, result: Result) -> None:
 
     values = result.model_dump()
     made = values["provenance"]
+    tested = [values, *values["transfer"].values()]
     parts = (
+        *(group for figures in tested for group in (figures["groups"] or {}).values()),
         values,
         made,
         made["data"],

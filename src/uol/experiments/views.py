@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from uol.errors import CallError
 from uol.experiments.anchoring import Anchoring
 from uol.experiments.bootstrap import interval, mean_of
 from uol.experiments.comparing import differences, in_plan_order
-from uol.experiments.groups import group_means
+from uol.experiments.groups import GroupMean, group_means, with_complements
 from uol.experiments.panels import Panel
 from uol.experiments.plans import PLANS, STRONG
 from uol.experiments.protocols import wilson
@@ -251,24 +252,57 @@ def _anchorings(curves: Sequence[Anchoring]) -> View:
     return View(rows, columns)
 
 
-def _groups(source: Source) -> View:
-    """Every group of every row: on the test folds, then on other data sets."""
-    rows: list[dict[str, Any]] = []
+def _grouped(source: Source) -> Iterator[tuple[dict[str, Any], list[GroupMean]]]:
+    """Who was tested on what, on the test folds and then on other data sets, with the figures of every group."""
     for group in row_groups(source.results):
         used = of_one_seed(group)
-        tested = [(used[0].trained_on, [r.groups or {} for r in used], False)]
-        tested += [
-            (name, [r.transfer[name].groups or {} for r in used if name in r.transfer], True)
-            for name in sorted({name for r in used for name in r.transfer})
-        ]
+        tested = [(used[0].trained_on, [with_complements(r.groups or {}, r.metrics) for r in used], False)]
+        for name in sorted({name for r in used for name in r.transfer}):
+            there = [r.transfer[name] for r in used if name in r.transfer]
+            tested.append((name, [with_complements(one.groups or {}, one) for one in there], True))
         for tested_on, parts, same in tested:
-            rows += [
-                {**_who(dict(used[0])), "tested_on": tested_on, **mean._asdict(), "interval_pc": _ends(mean.interval)}
-                for mean in group_means(parts, same)
-            ]
+            yield {**_who(dict(used[0])), "tested_on": tested_on}, group_means(parts, same)
+
+
+def _groups(source: Source) -> View:
+    """Every group of every row."""
+    rows: list[dict[str, Any]] = [
+        {**who, **mean._asdict(), "interval_pc": _ends(mean.interval)}
+        for who, means in _grouped(source)
+        for mean in means
+    ]
     columns = {"tested_on": "tested on", "group": "group", "images": "images", "pc": "PC",
-               "interval_pc": "95 % of PC", "mae": "MAE", "difference_bias": "bias"}  # fmt: skip
-    return View([{**row, "difference_bias": row["bias"]} for row in rows], _WHO | columns)
+               "interval_pc": "95 % of PC", "mae": "MAE", "bias": "bias"}  # fmt: skip
+    return View(rows, _WHO | columns)
+
+
+def _gaps(source: Source) -> View:
+    """How far each group is behind all other images: of every row and data set the worst group first."""
+    rows: list[dict[str, Any]] = []
+    for who, means in _grouped(source):
+        ordered = sorted(means, key=lambda mean: math.inf if mean.gap is None else mean.gap)
+        rows += [
+            {**who, "group": mean.group, "images": mean.images, "pc": mean.pc, "pc_others": mean.pc_others}
+            | {"difference": mean.gap, "interval": _ends(mean.gap_interval, signed=True)}
+            | {"bias": mean.bias, "interval_bias": _ends(mean.bias_interval, signed=True)}
+            | {"told": _told(mean, worst=place == 0 and ordered[-1].gap is not None)}
+            for place, mean in enumerate(ordered)
+        ]
+    columns = {"tested_on": "tested on", "group": "group", "images": "images", "pc": "PC", "pc_others": "PC of others",
+               "difference": "gap", "interval": "95 % of gap", "bias": "bias",
+               "interval_bias": "95 % of bias", "told": "in words"}  # fmt: skip
+    return View(rows, _WHO | columns)
+
+
+def _told(mean: GroupMean, worst: bool) -> str:
+    """What the figures of a group say; no group is called the worst while a gap is unknown."""
+    if mean.gap is None or mean.gap_interval is None:
+        return "gap unknown: add the run again"  # with its predictions at hand, that tells
+    side = f"PC {abs(mean.gap):.4f} {'below' if mean.gap < 0 else 'above'} all others"
+    sure = mean.gap_interval[0] > 0 or mean.gap_interval[1] < 0
+    if worst and mean.gap < 0:
+        return f"largest gap: {side}" + ("" if sure else ", which may be chance")
+    return side if sure else "no gap shown"
 
 
 KINDS: dict[str, Callable[[Source], View]] = {
@@ -283,6 +317,7 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "makeup": _makeup,
     "range": _range,
     "groups": _groups,
+    "gaps": _gaps,
 }
 
 
