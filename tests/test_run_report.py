@@ -155,14 +155,23 @@ def test_tables_are_those_of_slow_recomputation(tmp_path):
     wrong = error[women.index]
     half = t.ppf(0.975, len(wrong) - 1) * wrong.std() / len(wrong) ** 0.5
     held = [low <= score <= high for low, score, high in zip(women["low"], women["score"], women["high"], strict=True)]
-    cells = [
-        len(women),
-        np.corrcoef(women["score"], women["value"])[0, 1],
-        wrong.abs().mean(),
-        (wrong**2).mean() ** 0.5,
-    ]
+    men = table[table["gender"] == "male"]
+    pc, other = (np.corrcoef(part["score"], part["value"])[0, 1] for part in (women, men))
+    own, others = (
+        np.tanh(np.arctanh(r) + np.array([-1, 1]) * norm.ppf(0.975) / (len(part) - 3) ** 0.5)
+        for r, part in ((pc, women), (other, men))
+    )
+    low = pc - other - ((pc - own[0]) ** 2 + (others[1] - other) ** 2) ** 0.5
+    high = pc - other + ((own[1] - pc) ** 2 + (other - others[0]) ** 2) ** 0.5
+    found = rows_of(text, "Error by gender")["female"]
+    assert found[:3] == [str(len(women)), f"{pc:.4f}", f"{own[0]:.4f}–{own[1]:.4f}"]
+    assert found[3:6] == [f"{other:.4f}", f"{pc - other:.4f}", f"{low:+.4f} to {high:+.4f}"]
+    cells = [wrong.abs().mean(), (wrong**2).mean() ** 0.5]
     cells += [wrong.mean(), wrong.mean() - half, wrong.mean() + half, np.mean(held)]
-    assert rows_of(text, "Error by gender")["female"] == [str(cells[0])] + [f"{cell:.4f}" for cell in cells[1:]]
+    assert found[6:] == [f"{cell:.4f}" for cell in cells]
+    behind = ("female", other - pc) if pc < other else ("male", pc - other)
+    assert f"Largest gap: {behind[0]}, PC {behind[1]:.4f} below all others" in unescape(text)
+    assert next(iter(rows_of(text, "Error by gender"))) == behind[0]
 
     inside = [e for e, score in zip(error, table["score"], strict=True) if 3 <= score < 3.5]
     images, bias, _, mae, _ = rows_of(text, "Error by score")["3.0 to 3.5"]
@@ -300,7 +309,8 @@ def test_groupings_of_many_or_one_group_are_left_out():
     table.loc[0, "gender"] = ""
     assert run_tables.groupings(table) == [("gender",), ("ethnicity",), ("age",), ("gender", "ethnicity")]
     groups = [row["group"] for row in run_tables.group_rows(table, ("gender",))]
-    assert groups == ["unknown", "female", "male"]
+    assert set(groups[:2]) == {"female", "male"}
+    assert groups[2] == "unknown"  # one image has no correlation, and so no gap
 
 
 def test_names_that_look_like_numbers_or_gaps_stay_words(tmp_path):

@@ -29,7 +29,8 @@ COVERAGE_COLUMNS = {
     "width": "mean width",
 }  # fmt: skip
 GROUP_COLUMNS = {
-    "group": "group", "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "bias": "bias", "low": "low",
+    "group": "group", "images": "images", "pc": "PC", "pc_interval": "95 % of PC", "pc_others": "PC of others",
+    "gap": "gap", "gap_interval": "95 % of gap", "mae": "MAE", "rmse": "RMSE", "bias": "bias", "low": "low",
     "high": "high", "coverage": "coverage",
 }  # fmt: skip
 WORST_COLUMNS = {
@@ -160,7 +161,10 @@ def _groups(pooled: pd.DataFrame) -> list[Section]:
     for names in tables.groupings(pooled):
         rows = tables.group_rows(pooled, names)
         figure = figures.means_by_group(rows, "bias: predicted − panel", "bias", line=0.0)
-        text = "Low and high bound the bias with 95 % confidence; small groups say little."
+        text = (
+            "Low and high bound the bias, predicted minus panel, with 95 % confidence. The gap is PC minus PC of all "
+            f"other images; the group furthest behind stands first. Small groups say little.{tables.largest_gap(rows)}"
+        )
         sections.append(Section(f"Error by {' × '.join(names)}", text, GROUP_COLUMNS, rows, [figure]))
     return sections
 

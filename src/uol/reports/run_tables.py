@@ -124,21 +124,43 @@ def groupings(table: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
-    """One row per group: its figures and its bias with a 95 % interval."""
-    rows = []
+    """One row per group: its figures, its bias and how far it is behind all other images, with 95 % intervals.
+
+    The group furthest behind comes first, those too small to tell last.
+    """
+    rows: list[Row] = []
     for values, inside in table.groupby(list(names), sort=True):
         error = (inside["value"] - inside["score"]).to_numpy()
         bias, half = float(error.mean()), _half_interval(error)
+        others = table.drop(index=inside.index)
+        figures, other = figures_of(inside), metrics.pearson(others["score"], others["value"])
+        pc, free = figures["pc"], len(inside) - 3
         rows.append(
             {
                 "group": " × ".join(str(value) or "unknown" for value in values),
-                **figures_of(inside),
+                **figures,
+                "pc_interval": _ends(metrics.pearson_interval(pc, free), ".4f", "–"),
+                "pc_others": other,
+                "gap": pc - other,
+                "gap_interval": _ends(metrics.pearson_gap(pc, free, other, len(others) - 3), "+.4f", " to "),
                 "bias": bias,
                 "low": None if half is None else bias - half,
                 "high": None if half is None else bias + half,
             }
         )
-    return rows
+    return sorted(rows, key=lambda row: math.inf if row["gap_interval"] is None else row["gap"])
+
+
+def largest_gap(rows: Sequence[Row]) -> str:
+    """A sentence on the group furthest behind, where an interval can be told."""
+    if not rows or rows[0]["gap_interval"] is None or rows[0]["gap"] >= 0:
+        return ""
+    first = rows[0]
+    return f" Largest gap: {first['group']}, PC {-first['gap']:.4f} below all others ({first['gap_interval']})."
+
+
+def _ends(ends: tuple[float, float] | None, form: str, between: str) -> str | None:
+    return None if ends is None else between.join(format(end, form) for end in ends)
 
 
 def worst_rows(table: pd.DataFrame, most: int = 20) -> list[Row]:
