@@ -65,7 +65,7 @@ def range_of_scores(source: Source, title: str) -> Figure:
             ax.axvline(end, color=colour, lw=0.8, ls=":")
         ax.set_title(f"{label}: {least:.2f} to {most:.2f}", fontsize=9, loc="left")
         ax.set_ylabel("% of images", fontsize=8)
-        ax.legend(frameon=False, fontsize=8, loc="upper right")
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
         tidy(ax)
     axes[-1].set_xlabel("score")
     figure.suptitle(title, fontsize=11)
