@@ -67,6 +67,12 @@ def test_data_without_groups_are_refused_in_one_line(drawn, setting):
         plan_epoch(drawn, recipe, 0)
 
 
+def test_blended_images_are_of_no_group():
+    with pytest.raises(CallError, match=r"pairs_within: group needs augmentation\.mix of 0"):
+        quick_recipe(pairs_within="group", augmentation={"mix": 0.2})
+    assert quick_recipe(group_balance=1, augmentation={"mix": 0.2}).group_setting == "group_balance: 1"
+
+
 @given(groups, st.sampled_from(["all", "balanced"]), st.booleans(), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
 def test_nothing_is_compared_across_groups(group, pairs, antisymmetric, epoch):

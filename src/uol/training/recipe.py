@@ -117,6 +117,12 @@ class Recipe(BaseModel):
             raise ValueError("milestones: factors above 0 are wanted")
         return self
 
+    @model_validator(mode="after")
+    def _blends_are_of_no_group(self) -> Self:
+        if self.pairs_within == "group" and self.augmentation.mix:
+            raise ValueError("pairs_within: group needs augmentation.mix of 0: a blended image is of no group")
+        return self
+
     @property
     def group_setting(self) -> str | None:
         """The setting that needs to know groups, as a person writes it; None where none does."""
