@@ -198,6 +198,15 @@ def outside(face: Face, photo: tuple[int, int]) -> float:
     return float(1 - np.all((places >= 0) & (places <= np.array(photo)), axis=1).mean())
 
 
+def beyond(face: Face, photo: tuple[int, int], size: int = 256) -> npt.NDArray[np.bool_]:
+    """Which pixels (size, size) of the aligned frame have their centre beyond the photograph of (width, height)."""
+    centres = np.arange(size) + 0.5
+    frame = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
+    places = transform(invert(similarity(face.points, TEMPLATE * size, WEIGHTS)), frame)
+    inside: npt.NDArray[np.bool_] = np.all((places >= 0) & (places <= np.array(photo)), axis=1)
+    return ~inside.reshape(size, size)
+
+
 def template_from_points(points: npt.ArrayLike, sizes: npt.ArrayLike) -> Floats:
     """The median face of n images: `points` (n, 5, 2) in pixels, `sizes` (n, 2) as width and height → (5, 2)."""
     fractions = np.asarray(points, np.float64) / np.asarray(sizes, np.float64)[:, None, :]
