@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from uol.data_stats import data_stats, group_rows
+from uol.data_stats import data_stats, group_rows, groupings
 from uol.errors import UolError
 from uol.rated_images import RatedImages
-from uol.reliability import reliability
+from uol.reliability import reliability, split_half
 from uol.scale import Scale
 
 
@@ -45,9 +46,35 @@ def test_of_means_alone(drawn):
 
 
 def test_groups_equal_a_slow_reading(drawn):
-    for row in group_rows(drawn, "skin"):
+    for row in group_rows(drawn, ["skin"]):
         members = [i for i in range(80) if drawn.groups["skin"][i] == row["group"]]
         assert row["images"] == len(members)
         assert row["mean"] == pytest.approx(np.mean([drawn.scores[i] for i in members]))
         assert row["low"] < row["mean"] < row["high"]
-    assert sum(row["images"] for row in group_rows(drawn, "skin")) == 80
+    assert sum(row["images"] for row in group_rows(drawn, ["skin"])) == 80
+
+
+def test_each_group_has_its_own_reliability(drawn):
+    largest = max(group_rows(drawn, ["skin"]), key=lambda row: row["images"])
+    members = np.flatnonzero(drawn.groups["skin"] == largest["group"])
+    alone = split_half(drawn.ratings.matrix[members]).spearman_brown
+    assert largest["spearman_brown"] == pytest.approx(alone)
+    counted = max(group_rows(replace(drawn, ratings=None), ["skin"]), key=lambda row: row["images"])
+    assert counted["spearman_brown"] == pytest.approx(alone, abs=0.1)
+
+
+def test_two_columns_are_crossed_where_their_groups_are_few():
+    columns = pd.DataFrame({"a": [1, 1, 2, 2], "b": [3, 4, 3, 4], "same": [0] * 4})
+    assert groupings(columns) == [("a",), ("b",), ("a", "b")]
+    many = pd.DataFrame({"a": range(30), "b": range(30)})
+    assert groupings(many) == [("a",), ("b",), ("a", "b")]
+    assert groupings(pd.DataFrame({"a": [*range(7)] * 7, "b": [k // 7 for k in range(49)]})) == [("a",), ("b",)]
+    assert groupings(pd.DataFrame()) == []
+
+
+def test_crossed_groups_are_told(drawn):
+    stats = data_stats(drawn)
+    crossed = stats["by_group"]["skin × hair"]
+    assert sum(row["images"] for row in crossed) == 80
+    few = [row for row in crossed if row["images"] < 10]
+    assert all(row["spearman_brown"] is None for row in few)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.stats import t
 
 from uol.errors import UolError
@@ -15,10 +18,13 @@ from uol.reliability import (
     krippendorff_alpha_from_counts,
     one_way_icc_from_counts,
     reliability,
+    split_half,
     split_half_from_counts,
 )
 
+MOST_GROUPS = 40
 _BINS = 20
+_FEWEST = 10  # images of a group whose reliability is told
 
 
 def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
@@ -47,7 +53,10 @@ def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
         "mean_rating_variance": float(variances.mean()) if variances.size else None,
         "variance_peak": _variance_peak(rated),
         "reliability": reliabilities(rated, seed),
-        "by_group": {str(name): group_rows(rated, str(name)) for name in rated.groups},
+        "by_group": {
+            " × ".join(names): group_rows(rated, names, seed)
+            for names in dict.fromkeys([*((str(name),) for name in rated.groups), *groupings(rated.groups)])
+        },
         "splits": {name: {"train": len(split.train), "test": len(split.test)} for name, split in rated.splits.items()},
         "notes": list(rated.notes),
     }
@@ -78,27 +87,51 @@ def reliabilities(rated: RatedImages, seed: int = 0) -> dict[str, float | None]:
     }
 
 
-def group_rows(rated: RatedImages, column: str) -> list[dict[str, Any]]:
-    """One row per value of a group column: images, mean score with its 95 % interval, sd, mean rating variance."""
+def groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The columns to group by, one alone or two crossed, that have 2 to 40 groups."""
+    alone = [(str(name),) for name in columns if 1 < columns[name].nunique() <= MOST_GROUPS]
+    crossed = combinations([name for (name,) in alone], 2)
+    return alone + [pair for pair in crossed if len(columns[list(pair)].drop_duplicates()) <= MOST_GROUPS]
+
+
+def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
+    """One row per group: images, mean score with its 95 % interval, sd, mean rating variance, reliability.
+
+    `spearman_brown` is of the panel's means within the group; √ of it is the highest correlation with them that can be
+    hoped for, which differs between groups, as their range of scores does.
+    """
     rows = []
-    for value, members in rated.groups.groupby(column, observed=True).indices.items():
-        scores, variances = rated.scores[members], rated.variances[members]
+    for values, members in rated.groups.groupby(list(names), observed=True).indices.items():
+        inside = rated.subset(members)
+        scores, variances = inside.scores, inside.variances
         n = len(scores)
         sd = float(scores.std(ddof=1)) if n > 1 else math.nan
         half = float(t.ppf(0.975, n - 1)) * sd / math.sqrt(n) if n > 1 else math.nan
         known = variances[np.isfinite(variances)]
         rows.append(
             {
-                "group": str(value),
+                "group": " × ".join(map(str, values if isinstance(values, tuple) else (values,))),
                 "images": n,
                 "mean": float(scores.mean()),
                 "low": _none(float(scores.mean()) - half),
                 "high": _none(float(scores.mean()) + half),
                 "sd": _none(sd),
                 "mean_rating_variance": float(known.mean()) if known.size else None,
+                "spearman_brown": _spearman_brown(inside, seed),
             }
         )
     return rows
+
+
+def _spearman_brown(rated: RatedImages, seed: int) -> float | None:
+    """The reliability of the means of these images, None where it cannot be told."""
+    if len(rated) < _FEWEST:
+        return None
+    if rated.ratings is not None:
+        return _none(split_half(rated.ratings.matrix, seed=seed).spearman_brown)
+    if rated.histograms is None or rated.levels is None:
+        return None
+    return _none(split_half_from_counts(rated.histograms, rated.levels, seed=seed).spearman_brown)
 
 
 def _variance_peak(rated: RatedImages) -> float | None:

@@ -86,6 +86,7 @@ def stats(
     if as_json:
         print_json(found)
         return
+    from uol.data_stats import MOST_GROUPS
     from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES
 
     rows = [
@@ -100,7 +101,7 @@ def stats(
     if rated.ratings is None and found["reliability"]:
         say("who rated is not known: raters is the most ratings of one image, and reliability is from counts per level")
     for column, groups in found["by_group"].items():
-        if 1 < len(groups) <= 40:
+        if 1 < len(groups) <= MOST_GROUPS:
             print()
             print_table(groups, GROUP_COLUMNS | {"group": column})
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from uol.data_stats import data_stats
+from uol.data_stats import MOST_GROUPS, data_stats
 from uol.rated_images import RatedImages
 from uol.reliability import rater_table
 from uol.reports.figures import BLUE, GREY, ORANGE, means_by_group, tidy
@@ -16,7 +16,7 @@ from uol.reports.html import Section, write_report
 
 GROUP_COLUMNS = {
     "group": "group", "images": "images", "mean": "mean score", "low": "low", "high": "high", "sd": "sd",
-    "mean_rating_variance": "mean rating variance",
+    "mean_rating_variance": "mean rating variance", "spearman_brown": "reliability of means",
 }  # fmt: skip
 RELIABILITY_NAMES = {
     "icc_2_1": "ICC(2,1): one rater", "icc_2_k": "ICC(2,k): the panel's mean", "icc_1_1": "ICC(1,1): one rating",
@@ -54,11 +54,12 @@ def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: d
             )
         )
     for name, rows in stats["by_group"].items():
-        if 1 < len(rows) <= 40:
+        if 1 < len(rows) <= MOST_GROUPS:
             sections.append(
                 Section(
                     f"By {name}",
-                    "Mean scores with 95 % intervals.",
+                    "Mean scores with 95 % intervals. How well a group's means can be predicted is limited by their "
+                    "reliability, a PC of about its root, and PC is lower where scores differ less (sd).",
                     GROUP_COLUMNS,
                     rows,
                     [means_by_group(rows, "mean score")],

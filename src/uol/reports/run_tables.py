@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,12 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import binomtest, norm, t
 
-from uol import metrics
+from uol import data_stats, metrics
 from uol.reports.run_folder import NUMBERS, Run, number, part
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
 
-MOST_GROUPS = 40
 _MOST_PAIRED = 3000  # images whose pairs are counted where no result tells the order accuracy
 _LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 
@@ -118,9 +117,7 @@ def grouping_columns(table: pd.DataFrame) -> list[str]:
 
 def groupings(table: pd.DataFrame) -> list[tuple[str, ...]]:
     """The columns to group by, one alone or two crossed, that have 2 to 40 groups."""
-    alone = [(name,) for name in grouping_columns(table) if 1 < table[name].nunique() <= MOST_GROUPS]
-    crossed = combinations([name for (name,) in alone], 2)
-    return alone + [pair for pair in crossed if len(table[list(pair)].drop_duplicates()) <= MOST_GROUPS]
+    return data_stats.groupings(table[grouping_columns(table)])
 
 
 def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
