@@ -200,9 +200,26 @@ def shown(found: Difference) -> str:
     return f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}], p {found.p:.3f}"
 
 
+def groups_of(rated: RatedImages) -> npt.NDArray[np.str_]:
+    """Gender and ethnicity of each image, (N,)."""
+    found: npt.NDArray[np.str_] = (rated.groups["gender"] + " " + rated.groups["ethnicity"]).to_numpy(str)
+    return found
+
+
+def parts_of(rated: RatedImages, corners: Corners) -> dict[str, npt.NDArray[np.bool_]]:
+    """The images (N,) of each group, and of those with enough ovals on white these and the others."""
+    groups = groups_of(rated)
+    parts: dict[str, npt.NDArray[np.bool_]] = {str(name): groups == name for name in sorted(set(groups))}
+    for name in list(parts):
+        ovals = parts[name] & corners.oval
+        if ovals.sum() >= FEWEST:
+            parts |= {f"{name}, ovals": ovals, f"{name}, no ovals": parts[name] & ~corners.oval}
+    return parts
+
+
 def report_geometry(rated: RatedImages, corners: Corners, splits: Mapping[str, Split]) -> Floats:
     """Print what the geometry tells; returns its predictions of the score, (N,)."""
-    groups = (rated.groups["gender"] + " " + rated.groups["ethnicity"]).to_numpy()
+    groups = groups_of(rated)
     names = sorted(set(groups))
     some = corners.whole > 0
     print(f"{len(rated)} images; the frame reaches beyond the photograph in {some.sum()} ({some.mean():.1%}),")
@@ -238,12 +255,7 @@ def report_geometry(rated: RatedImages, corners: Corners, splits: Mapping[str, S
 
     print("\n| within | images | beyond | mean share | mean score | PC, corners | PC, corners, products | PC, white |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    parts = {name: groups == name for name in names}
-    for name in names:
-        ovals = parts[name] & corners.oval
-        if ovals.sum() >= FEWEST:
-            parts |= {f"{name}, ovals": ovals, f"{name}, no ovals": parts[name] & ~corners.oval}
-    for name, rows_of in parts.items():
+    for name, rows_of in parts_of(rated, corners).items():
         own = only(splits, rows_of)
         sets = (plain, products, corners.white)
         told = [figures_of(rated, predictions(x, rated.scores, own), own, f" {name}")["pc"] for x in sets]
@@ -314,6 +326,11 @@ def report_networks(
             gaps = " | ".join(difference(found[key], usual[key]) if border != own else "" for key in ("pc", "mae"))
             moved = "" if border == own else f"{gap.mean():+.4f} | {np.abs(gap).mean():.4f}"
             print(f"| {part} | {len(rows)} | {border} | {found['pc']} | {found['mae']} | {gaps} | {moved or ' | '} |")
+    print("\n| networks within | number | PC | MAE |\n| --- | --- | --- | --- |")
+    for part, rows_of in parts_of(rated, corners).items():
+        some = only(chosen, rows_of)
+        found = figures_of(rated, told[own], some, f" {part}")
+        print(f"| {part} | {sum(len(split.test) for split in some.values())} | {found['pc']} | {found['mae']} |")
     errors = told[own] - rated.scores
     pcs, replicates = [], []
     for name, split in chosen.items():
