@@ -169,6 +169,7 @@ _IDEAS = (
         "more varied colours and backgrounds", "more-varied",
         {f"augmentation.{name}": amount for name, amount in _MORE_VARIED.items()},
     ),
+    _idea("blended faces", "blended", {"augmentation.mix": 0.4}),
     _idea("black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
     _idea("pairs within groups only", "within-groups", {"pairs_within": "group"}),
     _idea("taught by an ensemble", "taught", {}, needs="teachers"),
