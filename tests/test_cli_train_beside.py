@@ -114,7 +114,10 @@ def test_a_split_may_be_called_by_a_number(drawn):
     rated = replace(
         drawn, splits={"2022": Split(np.arange(3), np.arange(1)), "fold-1": Split(np.arange(4), np.arange(1))}
     )
-    assert [list(splits_of(rated, name)) for name in ("2022", "1", "fold-1")] == [["2022"], ["fold-1"], ["fold-1"]]
+    called = {"2022": "2022", "1": "fold-1", "fold-1": "fold-1", "1-inner": "fold-1-inner"}
+    assert {name: next(iter(splits_of(rated, name))) for name in called} == called
+    larger = replace(rated, splits={"2022": Split(np.arange(8), np.arange(1))})
+    assert list(splits_of(larger, "2022-inner")) == ["2022-inner"]
 
 
 def test_mistakes(uol, two, tmp_path):

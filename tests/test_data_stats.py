@@ -72,9 +72,11 @@ def test_two_columns_are_crossed_where_their_groups_are_few():
     assert groupings(pd.DataFrame()) == []
 
 
-def test_crossed_groups_are_told(drawn):
-    stats = data_stats(drawn)
-    crossed = stats["by_group"]["skin × hair"]
+def test_groups_are_crossed_and_the_untold_named(drawn):
+    groups = drawn.groups[["skin", "hair"]].astype(object)
+    groups.loc[:11, "hair"] = [None, ""] * 6
+    crossed = data_stats(replace(drawn, groups=groups))["by_group"]["skin × hair"]
     assert sum(row["images"] for row in crossed) == 80
+    assert sum(row["images"] for row in crossed if row["group"].endswith("× unknown")) == 12
     few = [row for row in crossed if row["images"] < 10]
     assert all(row["spearman_brown"] is None for row in few)

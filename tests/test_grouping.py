@@ -61,8 +61,10 @@ def test_data_without_groups_are_refused_in_one_line(drawn, setting):
     recipe = quick_recipe(**setting)
     (name, value) = next(iter(setting.items()))
     line = f"{drawn.name}: {name}: {value} needs groups, and no column tells gender or ethnicity"
-    with pytest.raises(CallError, match=f"^{line}$"):
-        run(PackedImages.pack(drawn, recipe.model), recipe)
+    empty = replace(drawn, groups=pd.DataFrame({"gender": ["", None] * 40}))
+    for data in (drawn, empty):  # a column that says nothing of anybody is none
+        with pytest.raises(CallError, match=f"^{line}$"):
+            run(PackedImages.pack(data, recipe.model), recipe)
     with pytest.raises(ValueError, match="groups are wanted"):
         plan_epoch(drawn, recipe, 0)
 

@@ -86,6 +86,17 @@ def test_without_images_in_common_there_is_no_average(tmp_path):
     ]  # fmt: skip
 
 
+def test_single_runs_are_matched_by_their_split(drawn, tmp_path):
+    recipe = quick_recipe(epochs=1)
+    packed = PackedImages.pack(drawn, recipe.model)
+    for seed in (0, 1):
+        settings = recipe.with_changes({"seed": seed, "held_out_seed": 0})
+        trial(packed, "default", drawn.splits["default"], settings, tmp_path / f"run-{seed}", Origin("quick", {}))
+    rows = figures_of([tmp_path / "run-0", tmp_path / "run-1"])
+    held_out = len(pd.read_csv(tmp_path / "run-0" / HELD_OUT))
+    assert [row["images"] for row in rows] == [held_out] * 3
+
+
 def test_mistakes(tmp_path):
     written(tmp_path / "a" / "fold-1", ["1", "2"], [1, 2])
     written(tmp_path / "other" / "fold-1", ["1", "2"], [1, 2], [3.0, 4.0])

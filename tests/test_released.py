@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from uol import released
@@ -65,3 +66,18 @@ def test_a_gpu_is_taken_where_there_is_one_and_it_is_not_ruled_out(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert [choose_device(device) for device in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_graphs_of_models_that_ship_are_of_their_present_settings(name):
+    pytest.importorskip("onnxruntime")
+    from uol.onnx_scorer import OnnxScorer
+
+    model = open_model(name, runtime="onnx")
+    assert isinstance(model, OnnxScorer)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, model.config.crop, model.config.crop), np.uint8)
+    exact = Scorer.from_pretrained(name)
+    assert [one.value for one in model.score_pixels(pixels)] == pytest.approx(
+        [one.value for one in exact.score_pixels(pixels)], abs=1e-3
+    )
+    assert model.compare_pixels(*pixels) == pytest.approx(exact.compare_pixels(*pixels), abs=1e-3)

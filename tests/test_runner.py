@@ -330,4 +330,6 @@ def test_how_many_results_are_there():
 
     results = [*five_folds(recipe="matched"), *five_folds(seed=1, recipe="matched"), *five_folds()]
     assert count_there(PLANS["modules"], results) == (5, 25)
+    inner = [result.model_copy(update={"split": f"{result.split}-inner", "method": "regression"}) for result in results]
+    assert count_there(PLANS["modules"], [*results, *inner]) == (5, 25)
     assert count_there(Plan("x", "", (), None), results) == (0, 0)

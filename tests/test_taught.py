@@ -17,6 +17,7 @@ from uol.experiments.joint import Divided, own_split
 from uol.experiments.result import Result, check_together, read_result, read_results, write_result
 from uol.experiments.taught import check_teachers, teachers_together, teachers_used, told_by
 from uol.experiments.trial import Origin, finished, keep_evaluation, trial
+from uol.inner_splits import find_split
 from uol.rated_images import RatedImages, Split
 from uol.released import names
 from uol.training.batches import PackedImages
@@ -154,6 +155,13 @@ def test_what_a_pupil_holds_out_did_not_train_its_teacher(folded, teacher, tmp_p
     check(teacher, folded, seed=1, held_out=0)  # nothing to calibrate with
     with pytest.raises(CallError, match=told):  # a fold's teacher knows most of what the whole set's pupil holds out
         check(teacher, folded, "whole", WHOLE)
+    inner = find_split(folded, "fold-1-inner")
+    trained(folded, tmp_path / "inner", "fold-1-inner", inner)
+    with pytest.raises(CallError, match=told):
+        check(tmp_path / "inner", folded, "whole", WHOLE)
+    check(tmp_path / "inner", folded, "fold-1-inner", inner)
+    with pytest.raises(CallError, match="fold-1, which .* has not, or no longer so"):
+        check(teacher, replace(folded, splits={}), "whole", WHOLE)
     part = changed(teacher, tmp_path / "part", data__training=20)
     with pytest.raises(CallError, match="was trained on a part of fold-1 only, so what it held out is not known"):
         check(part, folded)

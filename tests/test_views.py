@@ -40,6 +40,9 @@ def test_transfer_says_how_many_models_it_is_from():
     results = [measured("fold-1", transfer={"mebeauty": elsewhere(0.6)}), measured("fold-2")]
     (row,) = view("transfer", Source(results)).rows
     assert (row["tested_on"], row["models"], row["pc"], row["paper_pc"]) == ("mebeauty", 1, 0.6, 0.5532)
+    assert row["difference_pc"] is None  # one network is not comparable with the paper's mean of five
+    folds = [measured(f"fold-{k}", transfer={"mebeauty": elsewhere(0.6)}) for k in range(1, 6)]
+    (row,) = view("transfer", Source(folds)).rows
     assert row["difference_pc"] == pytest.approx(0.6 - 0.5532)
 
 

@@ -25,6 +25,7 @@ from uol.reliability import (
 MOST_GROUPS = 40
 _BINS = 20
 _FEWEST = 10  # images of a group whose reliability is told
+_FEW_COLUMNS = 3  # of groups, up to which two are crossed
 
 
 def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
@@ -53,10 +54,7 @@ def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
         "mean_rating_variance": float(variances.mean()) if variances.size else None,
         "variance_peak": _variance_peak(rated),
         "reliability": reliabilities(rated, seed),
-        "by_group": {
-            " × ".join(names): group_rows(rated, names, seed)
-            for names in dict.fromkeys([*((str(name),) for name in rated.groups), *groupings(rated.groups)])
-        },
+        "by_group": {" × ".join(names): group_rows(rated, names, seed) for names in _shown_groupings(rated.groups)},
         "splits": {name: {"train": len(split.train), "test": len(split.test)} for name, split in rated.splits.items()},
         "notes": list(rated.notes),
     }
@@ -94,6 +92,12 @@ def groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
     return alone + [pair for pair in crossed if len(columns[list(pair)].drop_duplicates()) <= MOST_GROUPS]
 
 
+def _shown_groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Every column alone, and two crossed where that does not make a long list."""
+    alone = [(str(name),) for name in columns]
+    return alone + [names for names in groupings(columns) if len(names) > 1 and len(alone) <= _FEW_COLUMNS]
+
+
 def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
     """One row per group: images, mean score with its 95 % interval, sd, mean rating variance, reliability.
 
@@ -101,7 +105,8 @@ def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[
     hoped for, which differs between groups, as their range of scores does.
     """
     rows = []
-    for values, members in rated.groups.groupby(list(names), observed=True).indices.items():
+    told = rated.groups[list(names)].astype(object).fillna("").astype(str).replace("", "unknown")
+    for values, members in told.groupby(list(names)).indices.items():
         inside = rated.subset(members)
         scores, variances = inside.scores, inside.variances
         n = len(scores)

@@ -31,8 +31,8 @@ TEMPLATE.setflags(write=False)
 WEIGHTS: Floats = np.array([64.0, 64.0, 1.0, 1.0, 1.0])
 
 # Half of SCUT-FBP5500's frames reach more than 5 % beyond the photograph, a third of MEBeauty's: black there would
-# tell the one from the other, and reflection gives tight portraits a second pair of eyes. A repeated edge shows streaks.
-# Models and packed images that name no border were made with this one.
+# tell the one from the other, and reflection gives tight portraits a second pair of eyes. A repeated edge leaves
+# streaks. Models and packed images that name no border were made with this one.
 BORDER: Border = "edge"
 
 SURE = 0.95  # below it the detector's second faces are mostly ornaments, above it mostly people

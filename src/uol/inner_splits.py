@@ -41,11 +41,11 @@ def _divided(train: Indices, tested: np.ndarray[tuple[int], np.dtype[np.bool_]],
 
 def _in_group(rated: RatedImages, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Whether an image is in a group of that name, in whatever column."""
-    words = rated.groups.astype(str).apply(lambda column: column.str.strip().str.lower())
-    found = (
-        (words == name.lower()).to_numpy().reshape(len(rated), -1).any(1) if len(words) else np.zeros(len(rated), bool)
-    )
-    if not found.any():
-        known = sorted({word for column in words for word in words[column]})
+    words = [rated.groups[column].astype(str).str.strip().str.lower().to_numpy() for column in rated.groups]
+    found = np.zeros(len(rated), bool)
+    for column in words:
+        found |= column == name
+    if not name or not found.any():
+        known = sorted({word for column in words for word in column} - {""})
         raise CallError(f"{rated.name} has no group {name!r}; there are {', '.join(known) or 'none'}")
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -245,13 +244,14 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
         if not folds:
             raise CallError(f"{rated.name} has no folds; its splits: {', '.join(rated.splits) or 'none'}")
         return folds
-    if name is None:
-        name = next(iter(rated.splits))
-    elif re.match(r"\d+(-|$)", name) and name not in rated.splits:  # MEBeauty has a split called 2022
-        name = f"fold-{name}"
     from uol.inner_splits import find_split
 
+    if name is None:
+        name = next(iter(rated.splits))
     found = find_split(rated, name)
+    if found is None and name[:1].isdigit():  # after the split's own name: MEBeauty has one called 2022
+        name = f"fold-{name}"
+        found = find_split(rated, name)
     if found is None:
         raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
     return {name: found}

@@ -156,7 +156,7 @@ def _splits(folder: Path, listed: list[str], notes: list[str]) -> dict[str, Spli
 DATASET = DatasetInfo(
     name="mebeauty",
     title="MEBeauty",
-    images=2547,
+    images=2545,
     scale=Scale(1, 10),
     terms="for non-commercial research only",
     expects=f"a folder with original_images/{{female,male}}/{{ethnicity}}/ and {SCORES}",

@@ -196,7 +196,9 @@ def _read_run(folder: Path, rated: RatedImages) -> MemberRun:
     if result.provenance.data.fingerprint != rated.fingerprint:
         raise CallError(f"{folder}: was trained on other images or ratings than those of {rated.name} given here")
     if result.split not in rated.splits:
-        raise CallError(f"{folder}: was trained on {result.split}, which {rated.name} has not")
+        raise CallError(
+            f"{folder}: was trained on {result.split}, which is no split of {rated.name} itself; an ensemble needs one"
+        )
     OwnSplit(result.split, Path(), result.provenance.data.division).check(folder, rated)
     if result.provenance.panels:
         raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")

@@ -38,7 +38,7 @@ def groups_of(table: pd.DataFrame) -> dict[str, Group]:
 
 def _figures(inside: pd.DataFrame, outside: pd.DataFrame) -> Group:
     score, value = inside["score"].to_numpy(np.float64), inside["value"].to_numpy(np.float64)
-    others = Others(images=len(outside), pc=_pc(outside)) if len(outside) >= FEWEST else None
+    others = Others(images=len(outside), pc=_pc(outside) if len(outside) >= FEWEST else None)
     return Group(
         images=len(inside),
         pc=_pc(inside),
@@ -86,7 +86,7 @@ class GroupMean(NamedTuple):
     """Means over networks of one group's figures; `images` of all, and a 95 % interval of PC over images.
 
     `pc_others` is the correlation on all other images and `gap` PC − that; the intervals of the gap and the bias are
-    of 95 % over images too. None where unknown.
+    of 95 % over images too. None where unknown; `kept` is False where that is for lack of what a result kept of others.
     """
 
     group: str
@@ -99,6 +99,7 @@ class GroupMean(NamedTuple):
     pc_others: float | None
     gap: float | None
     gap_interval: tuple[float, float] | None
+    kept: bool
 
 
 def group_means(parts: Sequence[dict[str, Group]], same_images: bool) -> list[GroupMean]:
@@ -129,6 +130,7 @@ def _mean(name: str, found: Sequence[Group], same_images: bool) -> GroupMean:
         pc_others=other,
         gap=None if known is None else known[0] - known[1],
         gap_interval=None if known is None else metrics.pearson_gap(known[0], free, known[1], other_free),
+        kept=len(rest) == len(found),
     )
 
 

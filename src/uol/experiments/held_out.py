@@ -14,6 +14,7 @@ from torch import Tensor
 from uol import metrics
 from uol.errors import CallError, UolError
 from uol.evaluation import predictions_table
+from uol.experiments.result import read_result
 from uol.files import write_text
 from uol.methods.base import Predictions
 from uol.training.batches import PackedImages
@@ -50,6 +51,7 @@ def keep_held_out(
     """Write predictions of those of a run's images that calibrate it, with the columns of predictions.csv."""
     rows = held_out_rows(len(training), recipe)[1]
     if len(rows) == 0:
+        (folder / HELD_OUT).unlink(missing_ok=True)
         return
     held_out = training.subset(rows)
     # The line was fitted on these very images, as intervals and dispersion were: PC does not feel it, MAE and RMSE come
@@ -76,14 +78,21 @@ def figures_of(runs: Sequence[Path]) -> list[Figures]:
 def _read_run(run: Path) -> list[Told]:
     if not run.is_dir():
         raise CallError(f"{run}: no such run folder")
+    if (run / HELD_OUT).is_file():
+        return [Told(str(run), _joined({_split_of(run): _read(run / HELD_OUT)}))]
     found: dict[str | None, dict[str, pd.DataFrame]] = {}
-    for path in [run / HELD_OUT] if (run / HELD_OUT).is_file() else sorted(run.glob(f"fold-*/{HELD_OUT}")):
+    for path in sorted(run.glob(f"fold-*/{HELD_OUT}")):
         name = _FOLD.fullmatch(path.parent.name)
         if name is not None:
             found.setdefault(name[2], {})[name[1]] = _read(path)
     if not found:
         raise CallError(f"{run}: no {HELD_OUT} in its folds: nothing was held out, or it is older than that file")
     return [Told(str(run) if seed is None else f"{run} (seed {seed})", _joined(folds)) for seed, folds in found.items()]
+
+
+def _split_of(run: Path) -> str:
+    """The split of a single run, by which its images are matched with those of others."""
+    return read_result(run / "result.json").split if (run / "result.json").is_file() else run.name
 
 
 def _joined(folds: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from uol.experiments.elsewhere import GREY_FERET
 from uol.experiments.plans import BASE, PLANS
 from uol.experiments.protocols import Agreement, Floats, panel_agreement
 from uol.experiments.result import PANEL as PREFIX
-from uol.experiments.result import Correlation, Name, Result, check_repeatable, read_result
+from uol.experiments.result import Correlation, Name, Result, check_repeatable, is_fold, read_result
 from uol.files import write_json
 
 PANEL_DATA = ("color-feret", GREY_FERET)
@@ -81,7 +81,7 @@ def make_panel(
             path = folder / "evaluations" / f"{data}.csv"
             if path.is_file() and (folder / "result.json").is_file():
                 result = read_result(folder / "result.json")
-                if result.seed == seed:
+                if result.seed == seed and is_fold(result.split):
                     networks.append(_network(folder / "result.json", result))
                     values.setdefault(result.split, {})[method] = _scores(path)
     whole = {split: found for split, found in values.items() if len(found) == len(methods)}

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from uol.errors import CallError
-from uol.experiments.result import Result
+from uol.experiments.result import Result, is_fold
 from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
@@ -68,9 +68,10 @@ class Plan:
     )
 
     def of(self, results: Sequence[Result]) -> list[Result]:
-        """The results that belong to its rows."""
+        """The results of folds that belong to its rows."""
         keys = {row.key for row in self.rows}
-        return [r for r in results if (r.method, r.recipe) in keys and r.trained_on == self.trained_on]
+        folds = [r for r in results if r.trained_on == self.trained_on and is_fold(r.split)]
+        return [r for r in folds if (r.method, r.recipe) in keys]
 
     def order(self, method: str, recipe: str) -> int:
         """Where a row stands in its table."""

@@ -12,8 +12,8 @@ from uol.errors import CallError, UolError
 from uol.experiments.anchoring import Anchoring, read_anchorings
 from uol.experiments.formats import markdown
 from uol.experiments.groups import group_means
-from uol.experiments.result import Result, other_setting, read_results
-from uol.experiments.table import Row, is_fold, of_one_seed, table
+from uol.experiments.result import Result, is_fold, other_setting, read_results
+from uol.experiments.table import Row, of_one_seed, table
 from uol.experiments.trial import MODEL
 from uol.files import replacing_folder, write_json, write_text
 from uol.model_folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -285,6 +286,11 @@ def least_rmse(pc: float, sd: float) -> float:
     """The least RMSE that scores of standard deviation `sd` allow at a correlation, sd·√(1 − PC²), less rounding."""
     nearest = min(1.0, abs(pc) + ROUNDING)
     return max(0.0, sd - ROUNDING) * math.sqrt(1 - nearest**2) - ROUNDING
+
+
+def is_fold(split: str) -> bool:
+    """Whether a split is one of a set of folds."""
+    return re.fullmatch(r"fold-\d+", split) is not None
 
 
 def same_division(one: str | None, other: str | None) -> bool:

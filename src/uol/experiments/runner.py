@@ -129,8 +129,11 @@ def jobs_of(rows: Sequence[PlanRow], rated: RatedImages, folds: Sequence[str], s
 
 def check_jobs(jobs: Sequence[Job], bench: Bench) -> None:
     """Find what cannot be trained before images are read."""
-    for recipe in {job.row.key: bench.recipe(job) for job in jobs}.values():
-        check_before_reading(recipe)
+    for job in {job.row.key: job for job in jobs}.values():
+        try:
+            check_before_reading(bench.recipe(job))
+        except CallError as error:
+            raise CallError(f"{job.row.method}, {job.row.recipe}: {error}") from error
 
 
 def run_jobs(
@@ -180,7 +183,7 @@ def time_left(outcomes: Sequence[Outcome], jobs: int) -> float | None:
 
 def count_there(plan: Plan, results: Sequence[Result], folds: int = 5) -> tuple[int, int]:
     """How many of a plan's results, one seed of each row on each fold, are at hand, and how many there can be."""
-    found = {(r.method, r.recipe, r.split) for r in plan.of(results) if r.split.startswith("fold-")}
+    found = {(r.method, r.recipe, r.split) for r in plan.of(results)}
     return len(found), folds * len(plan.rows)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict
 
 from uol.experiments.bootstrap import Floats, interval, mean_of
 from uol.experiments.published import five_folds, order_of_methods
-from uol.experiments.result import Result
+from uol.experiments.result import Result, is_fold
 
 FOLDS = "folds"
 
@@ -98,11 +97,6 @@ def of_one_seed(results: Sequence[Result]) -> list[Result]:
         splits[result.seed] = splits.get(result.seed, 0) + 1
     seed = min(splits, key=lambda s: (-splits[s], s))
     return sorted((r for r in results if r.seed == seed), key=_split_key)
-
-
-def is_fold(split: str) -> bool:
-    """Whether a split is one of a set of folds."""
-    return re.fullmatch(r"fold-\d+", split) is not None
 
 
 def mean(values: Iterable[float | None]) -> float | None:

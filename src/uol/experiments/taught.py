@@ -14,6 +14,7 @@ from uol.checked import first_problem
 from uol.errors import CallError, UolError
 from uol.experiments.joint import PANELS
 from uol.experiments.result import Data, Provenance, Seen, Teacher, read_result, same_division
+from uol.inner_splits import find_split
 from uol.model_config import CONFIG
 from uol.model_folder import PROVENANCE
 from uol.rated_images import Indices, RatedImages, Split
@@ -131,10 +132,13 @@ def _check_held_out(
     """Refuse a teacher of images that its pupil holds out: the pupil's intervals would come out too narrow."""
     held_out = rows[held_out_rows(len(rows), recipe)[1]]
     for own, data in told.data if len(held_out) else ():
-        divided = split if own == name else _division(rated, own)
-        known = divided is not None and same_division(data.division, rated.division(divided))
-        if data.fingerprint != rated.fingerprint or divided is None or not known:
+        if data.fingerprint != rated.fingerprint:
             continue
+        divided = split if own == name else _division(rated, own)
+        if divided is None or not same_division(data.division, rated.division(divided)):
+            raise CallError(
+                f"{teacher}: was trained on {own}, which {rated.name} has not, or no longer so; train it again"
+            )
         images = data.training + data.held_out
         if images == len(divided.train):
             its = divided.train
@@ -151,7 +155,7 @@ def _check_held_out(
 
 
 def _division(rated: RatedImages, name: str) -> Split | None:
-    return Split(np.arange(len(rated)), np.arange(0)) if name == _WHOLE else rated.splits.get(name)
+    return Split(np.arange(len(rated)), np.arange(0)) if name == _WHOLE else find_split(rated, name)
 
 
 def _told_by_provenance(path: Path) -> Told:

@@ -209,7 +209,9 @@ def _check_names(*names: str) -> None:
         try:
             TypeAdapter(Name).validate_python(name)
         except ValidationError as error:
-            raise CallError(f"{name!r} cannot name a result; rename the file it comes from") from error
+            raise CallError(
+                f"{name!r} cannot name a result; rename the recipe, data set or group without / and \\"
+            ) from error
 
 
 def log(folder: Path, event: str) -> None:

@@ -16,9 +16,9 @@ from uol.experiments.panels import Panel
 from uol.experiments.plans import PLANS, STRONG
 from uol.experiments.protocols import wilson
 from uol.experiments.published import PANEL, makeup_accuracy, transfer_pc
-from uol.experiments.result import Result
+from uol.experiments.result import Result, is_fold
 from uol.experiments.sources import Source
-from uol.experiments.table import FOLDS, Row, in_order, is_fold, mean, of_one_seed, row_groups, seed_spread, table
+from uol.experiments.table import FOLDS, Row, in_order, mean, of_one_seed, row_groups, seed_spread, table
 
 _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows if row.recipe != STRONG}
 _SUPERSEDED = {"strong-beta-0.1"}  # recipes as they were before
@@ -60,7 +60,7 @@ def _main(source: Source) -> View:
             | {key: row[key] for key in ("split", "folds", *_COMPARED, "spearman")}
             | {f"interval_{key}": _ends(row["intervals"][key]) for key in _COMPARED}
             | {f"paper_{key}": paper.get(key) for key in _COMPARED}
-            | {f"difference_{key}": _minus(row[key], paper.get(key)) for key in _COMPARED}
+            | {f"difference_{key}": _beyond(row[key], paper.get(key), row["folds"]) for key in _COMPARED}
         )
     columns = {
         "folds": "folds", "pc": "PC", "interval_pc": "95 % of PC", "mae": "MAE", "interval_mae": "95 % of MAE",
@@ -141,11 +141,12 @@ def _transfer(source: Source) -> View:
     for row in rows_of(source):
         for tested_on, pc in row["transfer"].items():
             paper = transfer_pc(row["trained_on"], tested_on, row["method"], row["recipe"])
+            models = row["transfer_folds"][tested_on]
             rows.append(
                 _who(row)
-                | {"split": row["split"], "tested_on": tested_on, "models": row["transfer_folds"][tested_on], "pc": pc}
+                | {"split": row["split"], "tested_on": tested_on, "models": models, "pc": pc}
                 | {"interval_pc": _ends(row["transfer_intervals"][tested_on])}
-                | {"paper_pc": paper, "difference_pc": _minus(pc, paper)}
+                | {"paper_pc": paper, "difference_pc": _beyond(pc, paper, models)}
             )
     columns = {"tested_on": "tested on", "models": "models", "pc": "mean PC", "interval_pc": "95 %",
                "paper_pc": "paper's PC", "difference_pc": "PC − paper's"}  # fmt: skip
@@ -196,7 +197,7 @@ def _makeup(source: Source) -> View:
             _who(dict(first))
             | {"models": len(told), "pairs": pairs, "answer": ", ".join(sorted({one.answer for one in told}))}
             | {"accuracy": accuracy, "interval": _ends(wilson(accuracy, pairs))}
-            | {"paper_accuracy": paper, "difference_accuracy": _minus(accuracy, paper)}
+            | {"paper_accuracy": paper, "difference_accuracy": _beyond(accuracy, paper, len(told))}
         )
     columns = {"models": "models", "pairs": "pairs", "answer": "right is", "accuracy": "accuracy", "interval": "95 %",
                "paper_accuracy": "paper's", "difference_accuracy": "ours − paper's"}  # fmt: skip
@@ -285,7 +286,7 @@ def _gaps(source: Source) -> View:
             {**who, "group": mean.group, "images": mean.images, "pc": mean.pc, "pc_others": mean.pc_others}
             | {"difference": mean.gap, "interval": _ends(mean.gap_interval, signed=True)}
             | {"bias": mean.bias, "interval_bias": _ends(mean.bias_interval, signed=True)}
-            | {"told": _told(mean, worst=place == 0 and ordered[-1].gap is not None)}
+            | {"told": _told(mean, worst=place == 0 and all(one.kept for one in ordered))}
             for place, mean in enumerate(ordered)
         ]
     columns = {"tested_on": "tested on", "group": "group", "images": "images", "pc": "PC", "pc_others": "PC of others",
@@ -297,7 +298,7 @@ def _gaps(source: Source) -> View:
 def _told(mean: GroupMean, worst: bool) -> str:
     """What the figures of a group say; no group is called the worst while a gap is unknown."""
     if mean.gap is None or mean.gap_interval is None:
-        return "gap unknown: add the run again"  # with its predictions at hand, that tells
+        return "too few images to tell" if mean.kept else "gap unknown: add the run again"
     side = f"PC {abs(mean.gap):.4f} {'below' if mean.gap < 0 else 'above'} all others"
     sure = mean.gap_interval[0] > 0 or mean.gap_interval[1] < 0
     if worst and mean.gap < 0:
@@ -348,5 +349,6 @@ def _ends(ends: tuple[float, float] | None, signed: bool = False) -> str | None:
     return "{:+.4f} to {:+.4f}".format(*ends) if signed else "{:.4f}–{:.4f}".format(*ends)
 
 
-def _minus(ours: float | None, theirs: float | None) -> float | None:
-    return None if ours is None or theirs is None else ours - theirs
+def _beyond(ours: float | None, theirs: float | None, folds: int) -> float | None:
+    """Ours minus the published figure; fewer than five folds are not comparable with it."""
+    return None if ours is None or theirs is None or folds != FIVE else ours - theirs

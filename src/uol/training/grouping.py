@@ -18,10 +18,12 @@ _NEAR = 1e-9  # places of a batch: a share this near to all images of a group is
 
 
 def words_of(rated: RatedImages, names: Sequence[str]) -> list[str] | None:
-    """What the first column of these names says of each image, in small letters, "" where it says nothing."""
+    """What the first column of these names that says anything says of each image, in small letters, "" if nothing."""
     for name in names:
         if name in rated.groups:
-            return ["" if pd.isna(value) else str(value).strip().lower() for value in rated.groups[name]]
+            words = ["" if pd.isna(value) else str(value).strip().lower() for value in rated.groups[name]]
+            if any(words):
+                return words
     return None
 
 
