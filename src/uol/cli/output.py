@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +27,14 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
     from rich.table import Table
     from rich.text import Text
 
+    from uol.experiments.formats import cell
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for key, heading in columns.items():
         numeric = any(isinstance(row.get(key), int | float) for row in rows)
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(row.get(key))) for key in columns))  # as it is: a file may be called [red].png
+        table.add_row(*(Text(cell(key, row.get(key))) for key in columns))  # as it is: a file may be called [red].png
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -65,11 +66,3 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
             bar.update(task, completed=done, word=word)
 
         yield update
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,7 +47,7 @@ def comma_separated(rows: Rows, columns: Columns) -> str:
 
 def cell(key: str, value: Any) -> str:
     """A value as a person reads it: figures to four digits, those about 0 with their sign, a dash where undefined."""
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
     if isinstance(value, float):
         return f"{value:+.4f}" if key.startswith(_SIGNED) else f"{value:.4f}"
