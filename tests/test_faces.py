@@ -421,8 +421,11 @@ def test_points_land_on_the_template(angle, side, size):
     assert aligned.image.shape == (size, size, 3)
     found = centroids(aligned.image)
     assert found is not None
-    # A small disc's pixels tell its centre to a third of a pixel of the photograph, here enlarged up to fivefold.
-    np.testing.assert_allclose(found, TEMPLATE * size, atol=max(1.2, 0.4 * size / side))
+    shown = centroids(np.asarray(photo))  # whole pixels show a disc's centre a little beside the one meant
+    assert shown is not None
+    meant = (shown - matrix[:, 2]) @ np.linalg.inv(matrix[:, :2]).T
+    np.testing.assert_allclose(found, meant * size, atol=1.2)
+    np.testing.assert_allclose(meant, TEMPLATE, atol=0.4 / side)
 
 
 @pytest.mark.usefixtures("cv2")
