@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -30,6 +31,13 @@ class Gaussians(NamedTuple):
     def rows(self, index: Tensor | slice) -> Gaussians:
         """The Gaussians at some rows."""
         return Gaussians(self.mean[index], self.log_variance[index])
+
+
+def averaged(several: Sequence[Gaussians]) -> Gaussians:
+    """The mean of several Gaussians of each image: of their means, and of their log-variances."""
+    if len(several) == 1:
+        return several[0]
+    return Gaussians(*(torch.stack(columns).mean(0) for columns in zip(*several, strict=True)))
 
 
 def sample(gaussians: Gaussians, samples: int, generator: torch.Generator | None = None) -> Tensor:

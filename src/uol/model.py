@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from uol.backbones import Backbone
-from uol.gaussians import Gaussians, rectified_mean
-from uol.model_config import ModelConfig
+from uol.gaussians import Gaussians, averaged, rectified_mean
+from uol.image_views import views
+from uol.model_config import ModelConfig, ScoringConfig
 
+_AS_IT_IS = ScoringConfig()
 _ON_GPU = 2**29  # bytes of hidden rows compared at once; a layer's input and output are there together
 
 
@@ -162,19 +164,12 @@ class OrderModel(FeatureModel):
         return Gaussians(mean, self.log_variance(features))
 
     @torch.inference_mode()
-    def embed(self, images: Tensor, mirror: bool = False, batch_size: int = 128) -> Gaussians:
-        """Gaussians of many images, in moderate batches on the model's device; `mirror` averages the mirror image in.
-
-        In averaging, means and log-variances of the two are averaged: one Gaussian, and one comparison, per image.
-        """
+    def embed(self, images: Tensor, scoring: ScoringConfig = _AS_IT_IS, batch_size: int = 128) -> Gaussians:
+        """Gaussians of many images, in moderate batches on the model's device, over the views that `scoring` names."""
         self.eval()
         device = self.comparator.first.weight.device
-        parts = []
-        for part in torch.split(images, batch_size):
-            part = part.to(device)
-            gaussians = self(part)
-            if mirror:
-                other = self(part.flip(-1))
-                gaussians = Gaussians(*((one + two) / 2 for one, two in zip(gaussians, other, strict=True)))
-            parts.append(gaussians)
+        parts = [
+            averaged([self(view) for view in views(part.to(device), scoring)])
+            for part in torch.split(images, batch_size)
+        ]
         return Gaussians(*(torch.cat(columns) for columns in zip(*parts, strict=True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -78,6 +78,10 @@ class ScoringConfig(BaseModel):
     samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
     both_directions: bool = Field(True, description="average each comparison with the one the other way round")
     mirror: bool = Field(False, description="average each image's Gaussian with its mirror image's, for twice the time")
+    zooms: tuple[Annotated[float, Field(gt=0.5, lt=1.5)], ...] = Field(
+        (1.0,), min_length=1, description="average the Gaussians of views that show these shares of the framed image"
+    )
+    level: bool = Field(False, description="bring all images to one brightness and one contrast first")
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
 
 

@@ -27,6 +27,7 @@ from uol.ensemble import EnsembleScorer
 from uol.errors import CallError, UolError
 from uol.files import replacing, replacing_folder
 from uol.gaussians import Gaussians
+from uol.image_views import views
 from uol.model import Comparator
 from uol.model_config import COMPARE_GRAPH, CONFIG, SCORE_GRAPH
 from uol.model_folder import CARD, MODEL, REFERENCES, check_target, save_scorer
@@ -81,11 +82,12 @@ class ScoringGraph(nn.Module):
         return mean, log_variance, *(figure.float() for figure in figures)
 
     def embed(self, images: Tensor) -> Gaussians:
-        """Gaussians, with those of the mirror images averaged in where the scoring says so."""
-        if not self.scoring.mirror:
-            return self.model(images)  # type: ignore[no-any-return]
-        both = self.model(torch.cat([images, images.flip(-1)]))
-        return Gaussians(*(column.unflatten(0, (2, -1)).mean(0) for column in both))
+        """Gaussians, averaged over the views that the scoring names."""
+        shown = [*views(images, self.scoring)]
+        if len(shown) == 1:
+            return self.model(shown[0])  # type: ignore[no-any-return]
+        both = self.model(torch.cat(shown))
+        return Gaussians(*(column.unflatten(0, (len(shown), -1)).mean(0) for column in both))
 
     def maximum(self, outcomes: Tensor) -> tuple[Tensor, Tensor]:
         """The Bradley-Terry score of each image and its standard error, as `bradley_terry.estimate` finds them.

@@ -16,7 +16,8 @@ from uol.asking import AskedWithImages, Pixels, as_sequence, one_ahead
 from uol.bradley_terry import BradleyTerry
 from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.errors import CallError, UolError
-from uol.gaussians import Gaussians, dispersion_degree
+from uol.gaussians import Gaussians, averaged, dispersion_degree
+from uol.image_views import views
 from uol.images import ImageLike, Images
 from uol.model import OrderModel
 from uol.model_config import ModelConfig, PanelConfig, ScoringConfig
@@ -130,10 +131,7 @@ class Scorer(AskedWithImages):
                 maps = self.model.backbone.feature_maps(images)
             return self.model.gaussians(self.model.pooled(maps.float()))
 
-        gaussians = once(pixels)
-        if not self.scoring.mirror:
-            return gaussians
-        return Gaussians(*((one + two) / 2 for one, two in zip(gaussians, once(pixels.flip(-1)), strict=True)))
+        return averaged([once(view) for view in views(pixels, self.scoring)])
 
     def compare_pixels(
         self, first: npt.NDArray[np.uint8] | Tensor, second: npt.NDArray[np.uint8] | Tensor
@@ -153,7 +151,7 @@ class Scorer(AskedWithImages):
 
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
         """The Gaussians of images already framed: uint8 (N, 3, crop, crop)."""
-        return self.model.embed(pixels, self.scoring.mirror)
+        return self.model.embed(pixels, self.scoring)
 
     @torch.inference_mode()
     def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> npt.NDArray[np.float64]:

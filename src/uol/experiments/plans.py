@@ -16,7 +16,8 @@ from uol.experiments.result import Result, is_fold
 from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
-STRONG = "strong"
+STRONG, ROBUST, DISTILLED = "strong", "robust", "distilled"
+HALF = "half"
 
 
 @dataclass(frozen=True)
@@ -148,40 +149,62 @@ _METHODS = (
 )
 
 
-def _idea(
-    label: str, name: str, changes: Mapping[str, Any], network: PlanRow | None = None, needs: str | None = None
+def _change(
+    base: PlanRow, label: str, name: str, changes: Mapping[str, Any], read: bool = False, needs: str | None = None
 ) -> PlanRow:
-    """`strong` with one thing changed."""
-    return PlanRow(label, "uol", f"{STRONG}-{name}", MappingProxyType(dict(changes)), STRONG, network, needs=needs)
+    """A row with one thing changed, trained anew or `read` off its networks."""
+    recipe = f"{base.recipe}-{name}"
+    network = base if read else None
+    return PlanRow(label, "uol", recipe, MappingProxyType(dict(changes)), base.base, network, needs=needs)
 
+
+def _augmented(**amounts: float) -> dict[str, float]:
+    return {f"augmentation.{name}": amount for name, amount in amounts.items()}
+
+
+_MORE_VARIED = _augmented(grey=0.2, mask=0.3, erase=0.3, blur=0.2, noise=0.03)
+_BLENDED = _augmented(mix=0.4)
+_SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
+
+_HALF = PlanRow("half", "uol", HALF, base=HALF)
+_IDEAS = (
+    _HALF,
+    _change(_HALF, "hard targets", "hard-targets", {"order_target": "hard"}),
+    _change(_HALF, "pairs by Algorithm 2", "balanced-pairs", {"pairs": "balanced"}),
+    _change(_HALF, "closed-form sampling", "closed-form", {"sampling": "closed-form"}),
+    _change(_HALF, "antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
+    _change(_HALF, "without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
+    _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
+    _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
+    _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
+    _change(_HALF, "blended faces", "blended", _BLENDED),
+    _change(_HALF, "more varied and blended", "robust", _MORE_VARIED | _BLENDED),
+    _change(_HALF, "black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
+    _change(_HALF, "pairs within groups only", "within-groups", {"pairs_within": "group"}),
+    _change(_HALF, "groups seen equally often", "equal-groups", {"group_balance": 1.0}),
+    _change(_HALF, "read: hard outcomes", "hard-outcomes", {"scoring.outcomes": "hard"}, read=True),
+    _change(_HALF, "read: one direction", "one-direction", {"scoring.both_directions": False}, read=True),
+    _change(_HALF, "read: without the mirror image", "no-mirror", {"scoring.mirror": False}, read=True),
+    _change(_HALF, "read: six views", "six-views", _SIX_VIEWS, read=True),
+    _change(_HALF, "read: one brightness and contrast", "levelled", {"scoring.level": True}, read=True),
+    _change(_HALF, "read: Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}, read=True),
+    _change(_HALF, "read: at most 1 reference per bin", "references-1", {"references_per_bin": 1}, read=True),
+    _change(_HALF, "read: at most 3 references per bin", "references-3", {"references_per_bin": 3}, read=True),
+    _change(_HALF, "read: at most 30 references per bin", "references-30", {"references_per_bin": 30}, read=True),
+)
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
-_MORE_VARIED = {"grey": 0.2, "mask": 0.3, "erase": 0.3, "blur": 0.2, "noise": 0.03}
-_IDEAS = (
+_ROBUST = PlanRow("robust: more varied and blended", "uol", ROBUST, base=ROBUST)
+_DISTILLED = PlanRow("distilled: robust, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
+_RECIPES = (
     _STRONG,
-    _idea("hard targets", "hard-targets", {"order_target": "hard"}),
-    _idea("pairs by Algorithm 2", "balanced-pairs", {"pairs": "balanced"}),
-    _idea("closed-form sampling", "closed-form", {"sampling": "closed-form"}),
-    _idea("antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
-    _idea("without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
-    _idea("features by their mean", "mean-pooling", {"model.pooling": "mean"}),
-    _idea("views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
-    _idea(
-        "more varied colours and backgrounds", "more-varied",
-        {f"augmentation.{name}": amount for name, amount in _MORE_VARIED.items()},
-    ),
-    _idea("blended faces", "blended", {"augmentation.mix": 0.4}),
-    _idea("black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
-    _idea("pairs within groups only", "within-groups", {"pairs_within": "group"}),
-    _idea("taught by an ensemble", "taught", {}, needs="teachers"),
-    _idea("read: hard outcomes", "hard-outcomes", {"scoring.outcomes": "hard"}, _STRONG),
-    _idea("read: one direction", "one-direction", {"scoring.both_directions": False}, _STRONG),
-    _idea("read: without the mirror image", "no-mirror", {"scoring.mirror": False}, _STRONG),
-    _idea("read: Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}, _STRONG),
-    _idea("read: at most 1 reference per bin", "references-1", {"references_per_bin": 1}, _STRONG),
-    _idea("read: at most 3 references per bin", "references-3", {"references_per_bin": 3}, _STRONG),
-    _idea("read: at most 30 references per bin", "references-30", {"references_per_bin": 30}, _STRONG),
-)  # fmt: skip
+    _change(_STRONG, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
+    _change(_STRONG, "blended faces", "blended", _BLENDED),
+    _ROBUST,
+    _change(_ROBUST, "robust, read by six views", "six-views", _SIX_VIEWS, read=True),
+    _DISTILLED,
+    _change(_DISTILLED, "distilled, read by six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),
+)
 
 PLANS: dict[str, Plan] = {
     plan.name: plan
@@ -198,12 +221,13 @@ PLANS: dict[str, Plan] = {
         ),
         Plan(
             "ideas",
-            f"What each idea adds to `{STRONG}`",
+            f"What each idea adds, at half the size of `{STRONG}`",
             _IDEAS,
-            _STRONG.key,
+            _HALF.key,
             protocol="the official folds, means over them; the network after the last epoch; one change of the recipe "
-            f"`{STRONG}` in each row; other data sets without fine-tuning, scores mapped linearly",
+            f"`{HALF}` in each row; other data sets without fine-tuning, scores mapped linearly",
         ),
+        Plan("recipes", "Recipes for one network, at full size", _RECIPES, _STRONG.key),
     )
 }
 

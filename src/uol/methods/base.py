@@ -68,6 +68,8 @@ class Method(nn.Module, ABC):
             raise CallError(f"{recipe.init}: a file has the weights of one backbone; with two, init is timm or none")
         if recipe.teachers and not cls.takes_teachers:
             raise CallError(f"method {recipe.method} learns from no teachers; leave teachers out")
+        if recipe.start == "teacher" and not recipe.teachers:
+            raise CallError("start: teacher begins as the first of the teachers, and there is none; --set teachers=…")
 
     def prepare_for(self, training: PackedImages) -> None:
         """Learn from the training images what the losses need beforehand, such as how frequent classes are."""

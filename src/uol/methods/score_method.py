@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
+from uol.image_views import views
 from uol.methods.base import Floats, Method, Predictions
 from uol.model import FeatureModel
 from uol.scale import Scale
@@ -96,8 +97,8 @@ class ScoreMethod(Method):
         known = torch.zeros(len(pixels), 2) if attributes is None else attributes
         for part, of_part in zip(torch.split(pixels, 128), torch.split(known, 128), strict=True):
             part, of_part = part.to(self.device), of_part.to(self.device)
-            views = [part, part.flip(-1)] if self.recipe.scoring.mirror else [part]
-            told = [torch.stack(self.estimate(self.features(view, of_part))) for view in views]
+            shown = views(part, self.recipe.scoring)
+            told = [torch.stack(self.estimate(self.features(view, of_part))) for view in shown]
             parts.append(torch.stack(told).mean(0).cpu())
         score, degree = torch.cat(parts, 1).double().numpy()
         return score * self.scale.unit, degree

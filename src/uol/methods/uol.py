@@ -43,6 +43,8 @@ class Uol(Method):
         if self.score_head is not None:
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
         self._teachers = Teachers.load(recipe.teachers, recipe.model) if recipe.teachers else None
+        if self._teachers is not None and recipe.start == "teacher":
+            self._teachers.begin(self.model)
         self._scorers: list[Scorer] = []
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
@@ -121,21 +123,20 @@ class Uol(Method):
 
     def embed(self, pixels: Tensor) -> Gaussians:
         """Gaussians of images, as the scorer makes them."""
-        return self.model.embed(pixels, self.recipe.scoring.mirror)
+        return self.model.embed(pixels, self.recipe.scoring)
 
 
 def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_out: PackedImages | None) -> Scorer:
     """A trained model as a scorer: references from the training images, calibrated on those that were held out."""
-    mirror = recipe.scoring.mirror
     scorer = Scorer.build(
         model,
         training.rated,
-        model.embed(training.centre, mirror),
+        model.embed(training.centre, recipe.scoring),
         recipe.scoring,
         recipe.bin_width,
         recipe.references_per_bin,
         recipe.seed,
     )
     if held_out is not None:
-        scorer.calibrate(held_out.rated, model.embed(held_out.centre, mirror), recipe.threshold)
+        scorer.calibrate(held_out.rated, model.embed(held_out.centre, recipe.scoring), recipe.threshold)
     return scorer

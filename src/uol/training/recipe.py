@@ -61,6 +61,9 @@ class Recipe(BaseModel):
     teachers: tuple[str, ...] = Field(
         (), description="trained models that judge every batch too; {split} in a path is the split's name"
     )
+    start: Literal["backbone", "teacher"] = Field(
+        "backbone", description="begin with the weights of init in the backbone alone, or as the first teacher is"
+    )
     teacher_weight: float = Field(0.5, ge=0, le=1, description="their share in the target of a pair")
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="where several panels train: passes over the images of each in an epoch; empty: one"

@@ -47,6 +47,13 @@ class Teachers:
             models.append(member.model)
         return cls(models)
 
+    def begin(self, pupil: OrderModel) -> None:
+        """Give a pupil the weights of the first."""
+        first = self._models[0]
+        if first.config != pupil.config:
+            raise CallError("start: teacher: the first teacher is a network of another kind than its pupil")
+        pupil.load_state_dict(first.state_dict())
+
     def to(self, device: torch.device) -> None:
         """Move the models to where the pupil is trained."""
         for model in self._models:
