@@ -11,7 +11,7 @@ import pytest
 
 from quick import quick_recipe
 from uol import datasets
-from uol.experiments.plans import PlanRow
+from uol.experiments.plans import PlanRow, find_plan
 from uol.rated_images import Split
 
 
@@ -107,17 +107,18 @@ def test_a_panel_of_methods(uol, place):
 
 
 def test_ideas_are_trained_and_read_and_compared_on_held_out_images(uol, place):
-    chosen = [word for name in ("strong", "strong-hard-targets", "strong-no-mirror") for word in ("--recipe", name)]
+    chosen = [word for name in ("half", "half-hard-targets", "half-no-mirror") for word in ("--recipe", name)]
     call = ("experiment", "run", "ideas", "--root", "there", "--set", "scoring.mirror=true")
     code, out, err = uol(*call, *chosen, "--add", "--slim", "--json")
     assert code == 0, err
-    assert [row["recipe"] for row in json.loads(out)][::2] == ["strong", "strong-hard-targets", "strong-no-mirror"]
+    assert [row["recipe"] for row in json.loads(out)][::2] == ["half", "half-hard-targets", "half-no-mirror"]
     pairs = json.loads(uol("experiment", "table", "ideas", "--show", "pairs", "--json")[1])
     assert {(row["recipe"], row["against"]) for row in pairs} == {
-        ("strong-hard-targets", "uol (strong)"), ("strong-no-mirror", "uol (strong)"),
+        ("half-hard-targets", "uol (half)"), ("half-no-mirror", "uol (half)"),
     }  # fmt: skip
-    assert "uol, recipe `strong`" in uol("experiment", "table", "scut-fbp5500", "--show", "brief")[1]
-    names = ["runs/ideas/uol-strong", "runs/ideas/uol-strong-no-mirror"]
+    assert "`half`" not in uol("experiment", "table", "scut-fbp5500", "--show", "brief")[1]  # it has its own table
+    assert "uol, recipe `half`" in uol("experiment", "table", "ideas", "--show", "brief")[1]
+    names = ["runs/ideas/uol-half", "runs/ideas/uol-half-no-mirror"]
     code, out, err = uol("experiment", "held-out", *names, "--json")
     rows = json.loads(out)
     assert (code, err) == (0, "")
@@ -132,22 +133,26 @@ def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     from uol.experiments import runner
 
     monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
-    call = (
-        "experiment",
-        "run",
-        "ideas",
-        "--root",
-        "there",
-        "--json",
-        "--set",
-        "model.framing=face",
-    )  # as strong has it
+    call = ("experiment", "run", "recipes", "--root", "there", "--json")
     code, out, err = uol(*call)
     assert code == 0, err
-    assert "left out: uol (strong-taught), which needs --set teachers=…" in err
-    assert "strong-taught" not in out
-    assert "strong-references-3" in out
-    assert "strong-taught" in uol(*call, "--set", "teachers=[a]")[1]
+    for recipe in ("distilled", "distilled-six-views"):
+        assert f"left out: uol ({recipe}), which needs --set teachers=…" in err
+    assert "distilled" not in out
+    assert "blended-six-views" in out
+    recipes = {row["recipe"] for row in json.loads(uol(*call, "--set", "teachers=[a]")[1])}
+    assert recipes >= {"strong", "distilled", "distilled-six-views"}
+
+
+def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
+    from uol.experiments import runner
+
+    monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
+    framed = ("--set", "model.framing=face")  # as half has it
+    code, out, err = uol("experiment", "run", "ideas", "--root", "there", "--json", *framed)
+    assert code == 0, err
+    assert "left out" not in err
+    assert {row["recipe"] for row in json.loads(out)} == {row.recipe for row in find_plan("ideas").rows}
 
 
 def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch):
@@ -174,8 +179,8 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
         (["module"], "there are modules, losses"),
         (["modules", "--method", "crnet"], "plan modules has no method 'crnet'"),
         (["modules", "--recipe", "strong"], "plan modules has no recipe 'strong'"),
-        (["ideas", "--recipe", "strong-taught"], "strong-taught needs --set teachers=…"),
-        (["ideas", "--recipe", "strong", "--set", "teachers=[a]"], "it is for strong-taught alone"),
+        (["recipes", "--recipe", "distilled"], "distilled needs --set teachers=…"),
+        (["recipes", "--recipe", "strong", "--set", "teachers=[a]"], "is for distilled, distilled-six-views alone"),
         (["modules", "--fold", "9"], "no fold 'fold-9'"),
         (["modules", "--also", "mebeauty"], "write it as NAME=FOLDER"),
         (["modules", "--also", "here=there"], "--also here: there are mebeauty"),

@@ -16,7 +16,7 @@ from uol.calibration import Calibration
 from uol.errors import CallError, UolError
 from uol.model import OrderModel
 from uol.model_config import ModelConfig, PanelConfig, ScoringConfig
-from uol.onnx_export import ScoringGraph, export_onnx, write_graphs
+from uol.onnx_export import TOLERANCE, ScoringGraph, export_onnx, write_graphs
 from uol.onnx_scorer import OnnxScorer
 from uol.references import ReferenceSet
 from uol.scorer import Scorer, read_outcomes
@@ -85,6 +85,16 @@ def test_graphs_answer_as_pytorch_does(tmp_path, scoring, model):
     assert export_onnx(scorer, tmp_path / "model") < 1e-4
     values = assert_same_answers(scorer, tmp_path / "model")[:, 0]
     assert np.ptp(values) > 0.01
+
+
+@pytest.mark.parametrize("crop", [32, 64])
+def test_graphs_see_the_views_that_pytorch_sees(tmp_path, crop):
+    scoring = ScoringConfig(zooms=(1.0, 0.9, 1.1), mirror=True, level=True)
+    scorer = untrained(scoring, pooling="positions", crop=crop)
+    assert export_onnx(scorer, tmp_path / "model") <= TOLERANCE
+    values = assert_same_answers(scorer, tmp_path / "model")[:, 0]
+    as_it_is = Scorer(scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scorer.calibration)
+    assert np.abs(figures(as_it_is.score_pixels(noise(40, crop, 2)))[:, 0] - values).max() > 0.01
 
 
 @pytest.mark.parametrize(("panel", "bound"), [((0.0, 1.5), 1.5), ((4.5, 6.0), 4.5)])

@@ -7,7 +7,7 @@ import pytest
 from measured import five_folds
 from uol import methods
 from uol.errors import CallError
-from uol.experiments.plans import BASE, PLANS, STRONG, find_plan
+from uol.experiments.plans import BASE, BLENDED, DISTILLED, HALF, PLANS, STRONG, find_plan
 from uol.experiments.published import five_folds as published
 from uol.experiments.published import transfer_pc
 from uol.training.recipe import load_recipe
@@ -23,12 +23,13 @@ def test_rows_differ_from_the_base_in_what_they_say(plan):
         about = {name.split(".")[0] for name in row.changes}
         changed = {name for name in found if found[name] != base[name]}
         assert about <= changed <= {"method"} | about
-        assert (row.recipe == row.base) == (not row.changes and row.network is None and row.needs is None)
+        assert (row.recipe == row.base) == (not row.changes and row.network is None)
         assert row.recipe == row.base or row.recipe.startswith(f"{row.base}-")
         assert row.network is None or row.network in plan.rows
         assert row.network is None or (row.network.method, row.network.base) == (row.method, row.base)
         if row.network is not None:  # what a network is trained with cannot be read otherwise
             assert about <= {"scoring", "references_per_bin"}
+            assert row.needs == row.network.needs
             assert bool(about) == (row.read_by == "scorer")
 
 
@@ -46,40 +47,58 @@ def test_losses_are_switched_off_by_their_weight():
     assert row.settings({"alpha": 1.0, "epochs": 3}).epochs == 3
 
 
-def test_ideas_change_one_thing_of_strong():
+def test_ideas_change_one_thing_of_half():
     plan = find_plan("ideas")
-    assert plan.reference == ("uol", STRONG)
-    assert all(row.base == STRONG for row in plan.rows)
+    assert plan.reference == ("uol", HALF)
+    assert all(row.base == HALF for row in plan.rows)
     rows = {row.recipe: row.settings({"epochs": 3}) for row in plan.rows}
-    assert rows[STRONG] == load_recipe(STRONG, {"epochs": 3})
-    assert rows["strong-mirrored-only"].augmentation.model_dump() == {
+    assert rows[HALF] == load_recipe(HALF, {"epochs": 3})
+    assert rows["half-mirrored-only"].augmentation.model_dump() == {
         **load_recipe(BASE).augmentation.model_dump(), "flip": True,
     }  # fmt: skip
-    assert rows["strong-more-varied"].augmentation.rotation == rows[STRONG].augmentation.rotation
-    assert rows["strong-more-varied"].augmentation.mask == 2 * rows[STRONG].augmentation.mask
-    assert rows["strong-sampled-scores"].scoring.samples == 8
-    assert rows["strong-sampled-scores"].samples == rows[STRONG].samples
+    assert rows["half-more-varied"].augmentation.rotation == rows[HALF].augmentation.rotation
+    assert rows["half-more-varied"].augmentation.mask == 2 * rows[HALF].augmentation.mask
+    assert rows["half-sampled-scores"].scoring.samples == 8
+    assert rows["half-sampled-scores"].samples == rows[HALF].samples
     others = [*five_folds(recipe="matched"), *five_folds(recipe="paper")]
-    mine = five_folds(recipe=STRONG)
+    mine = five_folds(recipe=HALF)
     assert plan.of([*others, *mine]) == mine
     for row in plan.rows[1:]:
         assert published("scut-fbp5500", *row.key) is None
         assert transfer_pc("scut-fbp5500", "mebeauty", *row.key) is None
-    assert published("scut-fbp5500", "uol", STRONG).pc == 0.9240
+    assert published("scut-fbp5500", "uol", HALF).pc == 0.9240
+
+
+def test_half_is_strong_but_smaller_and_shorter():
+    half, strong = load_recipe(HALF).model_dump(), load_recipe(STRONG).model_dump()
+    assert {name for name in half if half[name] != strong[name]} == {"model", "epochs"}
+    assert half["model"] == {**strong["model"], "resize": 112, "crop": 112}
+    assert 2 * half["epochs"] == strong["epochs"]
+
+
+def test_blended_is_strong_with_blended_faces():
+    plan = find_plan("recipes")
+    assert plan.reference == ("uol", STRONG)
+    small = {row.recipe: row.changes for row in find_plan("ideas").rows}
+    assert load_recipe(BLENDED) == load_recipe(STRONG, small["half-blended"])
+    assert small["half-blended-more-varied"] == {**small["half-more-varied"], **small["half-blended"]}
+    distilled = load_recipe(DISTILLED)
+    assert (distilled.start, distilled.model) == ("teacher", load_recipe(BLENDED).model)
+    assert distilled.augmentation == load_recipe(BLENDED).augmentation
 
 
 def test_a_row_may_need_what_only_the_command_line_gives():
-    plan = find_plan("ideas")
+    plan = find_plan("recipes")
     assert plan.reserved == {"teachers"}
-    assert find_plan("matched").reserved == set()
+    assert find_plan("matched").reserved == find_plan("ideas").reserved == set()
     teachers = {"teachers": ["runs/five/{split}"]}
     for given in ({}, {"teachers": []}):
-        assert [row.recipe for row in plan.check_needs(plan.rows, given)] == ["strong-taught"]
+        assert [row.recipe for row in plan.check_needs(plan.rows, given)] == ["distilled", "distilled-six-views"]
     assert plan.check_needs(plan.rows, teachers) == []
-    (taught,) = plan.choose([], ["strong-taught"])
-    with pytest.raises(CallError, match="strong-taught needs --set teachers=…"):
-        plan.check_needs([taught], {}, ["strong-taught"])
-    with pytest.raises(CallError, match="--set teachers: in plan ideas it is for strong-taught alone, which was not"):
+    (distilled,) = plan.choose([], ["distilled"])
+    with pytest.raises(CallError, match="distilled needs --set teachers=…"):
+        plan.check_needs([distilled], {}, ["distilled"])
+    with pytest.raises(CallError, match="in plan recipes it is for distilled, distilled-six-views alone, which was"):
         plan.check_needs(plan.rows[:1], teachers)
 
 

@@ -18,6 +18,7 @@ from uol.methods.uol import Uol
 from uol.model import OrderModel
 from uol.rated_images import Split
 from uol.released import find_model, names
+from uol.scorer import Scorer
 from uol.training import run as training_run
 from uol.training.batches import PackedImages, fixed_batches
 from uol.training.checkpoint import read_progress
@@ -95,6 +96,42 @@ def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
     plain = Uol(quick_recipe(), drawn.scale)
     assert [name for name, _ in method.named_parameters()] == [name for name, _ in plain.named_parameters()]
     assert method.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_a_pupil_may_begin_as_its_first_teacher(drawn, folder, tmp_path, trained):
+    torch.manual_seed(5)
+    other = tmp_path / "other"
+    told = trained.scorer
+    Scorer(OrderModel(MODEL), told.references, told.panel, told.bradley_terry).save_pretrained(other)
+    for first, second in ((folder, str(other)), (str(other), folder)):
+        pupil = Uol(quick_recipe(teachers=[first, second], start="teacher"), drawn.scale).model
+        begun, given = pupil.state_dict(), Scorer.from_pretrained(first).model.state_dict()
+        assert begun.keys() == given.keys()
+        assert all(torch.equal(begun[name], given[name]) for name in given)
+        assert any(parameter.requires_grad for parameter in pupil.parameters())
+    plain = Uol(quick_recipe(teachers=[folder]), drawn.scale).model
+    assert not torch.equal(plain.mean.weight, trained.scorer.model.mean.weight)
+
+
+def test_a_pupil_that_began_as_its_teacher_is_trained_and_the_teacher_is_not(drawn, folder, tmp_path):
+    recipe = quick_recipe(teachers=[folder], start="teacher", epochs=1)
+    batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]
+    method = run(PackedImages.pack(drawn, MODEL), recipe, tmp_path / "run", accelerator="cpu")
+    given = Scorer.from_pretrained(folder).model
+    assert not torch.equal(method.model.mean.weight, given.mean.weight)
+    fresh = Teachers.load([folder], MODEL)
+    rows = batch.images, batch.first, batch.second
+    assert torch.allclose(method._teachers.judge(*rows), fresh.judge(*rows), atol=1e-6)
+
+
+def test_what_is_no_beginning_is_told_in_one_line(drawn, folder):
+    wider = MODEL.model_copy(update={"dimensions": 32})
+    with pytest.raises(CallError, match="the first teacher is a network of another kind") as caught:
+        Uol(quick_recipe(teachers=[folder], start="teacher", model=wider.model_dump()), drawn.scale)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(CallError, match="begins as the first of the teachers, and there is none") as caught:
+        Uol(quick_recipe(start="teacher"), drawn.scale)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_run_does_not_go_on_with_other_teachers(drawn, folder, tmp_path):

@@ -16,7 +16,7 @@ from uol.experiments.result import Result, is_fold
 from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
-STRONG, ROBUST, DISTILLED = "strong", "robust", "distilled"
+STRONG, BLENDED, DISTILLED = "strong", "blended", "distilled"
 HALF = "half"
 
 
@@ -158,12 +158,13 @@ def _change(
     return PlanRow(label, "uol", recipe, MappingProxyType(dict(changes)), base.base, network, needs=needs)
 
 
-def _augmented(**amounts: float) -> dict[str, float]:
+def _augmented(**amounts: float | tuple[float, float]) -> dict[str, Any]:
     return {f"augmentation.{name}": amount for name, amount in amounts.items()}
 
 
 _MORE_VARIED = _augmented(grey=0.2, mask=0.3, erase=0.3, blur=0.2, noise=0.03)
-_BLENDED = _augmented(mix=0.4)
+_PLAIN = _augmented(contrast=0.06, brightness=0.02, saturation=(1.0, 1.0), grey=0.0, channel_gain=0.0)
+_WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
 _SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
 
 _HALF = PlanRow("half", "uol", HALF, base=HALF)
@@ -177,8 +178,12 @@ _IDEAS = (
     _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
     _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
     _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
-    _change(_HALF, "blended faces", "blended", _BLENDED),
-    _change(_HALF, "more varied and blended", "robust", _MORE_VARIED | _BLENDED),
+    _change(_HALF, "colours nearly as they are", "plain", _PLAIN),
+    _change(_HALF, "blended faces", "blended", _augmented(mix=0.4)),
+    _change(
+        _HALF, "blended, more varied colours and backgrounds", "blended-more-varied", _MORE_VARIED | _augmented(mix=0.4)
+    ),
+    _change(_HALF, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 128}),
     _change(_HALF, "black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
     _change(_HALF, "pairs within groups only", "within-groups", {"pairs_within": "group"}),
     _change(_HALF, "groups seen equally often", "equal-groups", {"group_balance": 1.0}),
@@ -194,14 +199,15 @@ _IDEAS = (
 )
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
-_ROBUST = PlanRow("robust: more varied and blended", "uol", ROBUST, base=ROBUST)
-_DISTILLED = PlanRow("distilled: robust, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
+_BLENDED = PlanRow("blended: strong with blended faces", "uol", BLENDED, base=BLENDED)
+_DISTILLED = PlanRow("distilled: blended, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
 _RECIPES = (
     _STRONG,
-    _change(_STRONG, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
-    _change(_STRONG, "blended faces", "blended", _BLENDED),
-    _ROBUST,
-    _change(_ROBUST, "robust, read by six views", "six-views", _SIX_VIEWS, read=True),
+    _change(_STRONG, "strong, more varied colours and backgrounds", "more-varied", _MORE_VARIED),
+    _BLENDED,
+    _change(_BLENDED, "blended, colours nearly as they are", "plain", _PLAIN),
+    _change(_BLENDED, "blended, photographs as they are", "whole", _WHOLE | {"model.resize": 256}),
+    _change(_BLENDED, "blended, read by six views", "six-views", _SIX_VIEWS, read=True),
     _DISTILLED,
     _change(_DISTILLED, "distilled, read by six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),
 )
@@ -227,7 +233,14 @@ PLANS: dict[str, Plan] = {
             protocol="the official folds, means over them; the network after the last epoch; one change of the recipe "
             f"`{HALF}` in each row; other data sets without fine-tuning, scores mapped linearly",
         ),
-        Plan("recipes", "Recipes for one network, at full size", _RECIPES, _STRONG.key),
+        Plan(
+            "recipes",
+            "Recipes for one network, at full size",
+            _RECIPES,
+            _STRONG.key,
+            protocol="the official folds, means over them; the network after the last epoch; other data sets without "
+            "fine-tuning, scores mapped linearly",
+        ),
     )
 }
 
