@@ -7,7 +7,7 @@ import pytest
 from measured import five_folds
 from uol import methods
 from uol.errors import CallError
-from uol.experiments.plans import BASE, BLENDED, DISTILLED, HALF, PLANS, STRONG, find_plan
+from uol.experiments.plans import BASE, DISTILLED, HALF, PLANS, STRONG, find_plan
 from uol.experiments.published import five_folds as published
 from uol.experiments.published import transfer_pc
 from uol.training.recipe import load_recipe
@@ -76,15 +76,22 @@ def test_half_is_strong_but_smaller_and_shorter():
     assert 2 * half["epochs"] == strong["epochs"]
 
 
-def test_blended_is_strong_with_blended_faces():
+def test_what_is_tried_at_full_size_is_what_was_tried_at_half():
     plan = find_plan("recipes")
     assert plan.reference == ("uol", STRONG)
-    small = {row.recipe: row.changes for row in find_plan("ideas").rows}
-    assert load_recipe(BLENDED) == load_recipe(STRONG, small["half-blended"])
-    assert small["half-blended-more-varied"] == {**small["half-more-varied"], **small["half-blended"]}
-    distilled = load_recipe(DISTILLED)
-    assert (distilled.start, distilled.model) == ("teacher", load_recipe(BLENDED).model)
-    assert distilled.augmentation == load_recipe(BLENDED).augmentation
+    small = {row.recipe.removeprefix("half-"): row.changes for row in find_plan("ideas").rows}
+    full = {row.recipe.removeprefix("strong-"): row.changes for row in plan.rows}
+    assert [name for name in full if name in small] == ["plain", "more-varied", "blended", "whole", "six-views"]
+    for name in ("plain", "more-varied", "blended", "six-views"):
+        assert full[name] == small[name]
+    assert full["whole"] == {**small["whole"], "model.resize": 2 * small["whole"]["model.resize"]}
+    assert small["blended-more-varied"] == {**small["more-varied"], **small["blended"]}
+
+
+def test_distilled_is_a_strong_network_that_begins_as_its_teacher():
+    distilled, strong = load_recipe(DISTILLED), load_recipe(STRONG)
+    assert distilled.start == "teacher"
+    assert (distilled.model, distilled.augmentation) == (strong.model, strong.augmentation)
 
 
 def test_a_row_may_need_what_only_the_command_line_gives():
@@ -93,12 +100,12 @@ def test_a_row_may_need_what_only_the_command_line_gives():
     assert find_plan("matched").reserved == find_plan("ideas").reserved == set()
     teachers = {"teachers": ["runs/five/{split}"]}
     for given in ({}, {"teachers": []}):
-        assert [row.recipe for row in plan.check_needs(plan.rows, given)] == ["distilled", "distilled-six-views"]
+        assert [row.recipe for row in plan.check_needs(plan.rows, given)] == ["distilled"]
     assert plan.check_needs(plan.rows, teachers) == []
     (distilled,) = plan.choose([], ["distilled"])
     with pytest.raises(CallError, match="distilled needs --set teachers=…"):
         plan.check_needs([distilled], {}, ["distilled"])
-    with pytest.raises(CallError, match="in plan recipes it is for distilled, distilled-six-views alone, which was"):
+    with pytest.raises(CallError, match="in plan recipes it is for distilled alone, which was"):
         plan.check_needs(plan.rows[:1], teachers)
 
 

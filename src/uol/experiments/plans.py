@@ -16,7 +16,7 @@ from uol.experiments.result import Result, is_fold
 from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
-STRONG, BLENDED, DISTILLED = "strong", "blended", "distilled"
+STRONG, DISTILLED = "strong", "distilled"
 HALF = "half"
 
 
@@ -164,6 +164,7 @@ def _augmented(**amounts: float | tuple[float, float]) -> dict[str, Any]:
 
 _MORE_VARIED = _augmented(grey=0.2, mask=0.3, erase=0.3, blur=0.2, noise=0.03)
 _PLAIN = _augmented(contrast=0.06, brightness=0.02, saturation=(1.0, 1.0), grey=0.0, channel_gain=0.0)
+_MIXED = _augmented(mix=0.4)
 _WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
 _SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
 
@@ -179,10 +180,8 @@ _IDEAS = (
     _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
     _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
     _change(_HALF, "colours nearly as they are", "plain", _PLAIN),
-    _change(_HALF, "blended faces", "blended", _augmented(mix=0.4)),
-    _change(
-        _HALF, "blended, more varied colours and backgrounds", "blended-more-varied", _MORE_VARIED | _augmented(mix=0.4)
-    ),
+    _change(_HALF, "blended faces", "blended", _MIXED),
+    _change(_HALF, "blended, more varied colours and backgrounds", "blended-more-varied", _MORE_VARIED | _MIXED),
     _change(_HALF, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 128}),
     _change(_HALF, "black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
     _change(_HALF, "pairs within groups only", "within-groups", {"pairs_within": "group"}),
@@ -199,17 +198,15 @@ _IDEAS = (
 )
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
-_BLENDED = PlanRow("blended: strong with blended faces", "uol", BLENDED, base=BLENDED)
-_DISTILLED = PlanRow("distilled: blended, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
+_DISTILLED = PlanRow("distilled: strong, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
 _RECIPES = (
     _STRONG,
-    _change(_STRONG, "strong, more varied colours and backgrounds", "more-varied", _MORE_VARIED),
-    _BLENDED,
-    _change(_BLENDED, "blended, colours nearly as they are", "plain", _PLAIN),
-    _change(_BLENDED, "blended, photographs as they are", "whole", _WHOLE | {"model.resize": 256}),
-    _change(_BLENDED, "blended, read by six views", "six-views", _SIX_VIEWS, read=True),
+    _change(_STRONG, "colours nearly as they are", "plain", _PLAIN),
+    _change(_STRONG, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
+    _change(_STRONG, "blended faces", "blended", _MIXED),
+    _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256}),
+    _change(_STRONG, "read: six views", "six-views", _SIX_VIEWS, read=True),
     _DISTILLED,
-    _change(_DISTILLED, "distilled, read by six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),
 )
 
 PLANS: dict[str, Plan] = {
