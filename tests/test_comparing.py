@@ -43,6 +43,15 @@ def test_the_mean_of_folds_is_resampled_fold_by_fold():
     assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])))
 
 
+def test_rows_are_compared_on_the_folds_that_both_have():
+    one, two = whole_row("uol", 0.9), whole_row("ldl", 0.8)
+    two[0] = two[0].model_copy(update={"metrics": two[0].metrics.model_copy(update={"pc": 0.7})})
+    all_folds, three = (differences([*one, *two[part]])[0] for part in (slice(0, 5), slice(1, 4)))
+    assert (all_folds["folds"], three["folds"]) == (5, 3)
+    gaps = [row["difference"] if row["method"] == "uol" else -row["difference"] for row in (all_folds, three)]
+    assert gaps == pytest.approx([0.12, 0.1])
+
+
 def _rated_as(fingerprint, method):
     """Folds tested on another data set whose ratings have this fingerprint."""
     return [
@@ -54,8 +63,8 @@ def _rated_as(fingerprint, method):
 
 
 def test_other_images_are_not_compared():
-    results = [*whole_row("uol"), *whole_row("ldl")[:4]]
-    assert [row["tested_on"] for row in differences(results)] == []
+    apart = [*whole_row("uol")[:2], *whole_row("ldl")[2:]]
+    assert differences(apart) == []
     for told, compared in (("ab", True), ("cd", False), (None, True)):
         rows = [*_rated_as("ab", "uol"), *_rated_as(told, "ldl")]
         assert ("mebeauty" in {row["tested_on"] for row in differences(rows)}) == compared

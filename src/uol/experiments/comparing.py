@@ -30,8 +30,8 @@ class _Figure(NamedTuple):
 def differences(results: Sequence[Result], plan: Plan | None = None) -> list[dict[str, Any]]:
     """Each row minus the plan's reference, or minus the row before: PC, MAE, RMSE, and PC on other data sets.
 
-    Only figures on the same images are told apart: the same folds, or the same whole data set, with the same ratings,
-    by as many networks.
+    Only figures on the same images are told apart: the folds that both rows have, or the same whole data set by their
+    networks, with the same ratings.
     """
     rows = in_plan_order([of_one_seed(group) for group in row_groups(results)], plan)
     reference = next((r for r in rows if plan is not None and (r[0].method, r[0].recipe) == plan.reference), None)
@@ -53,7 +53,10 @@ def in_plan_order(rows: Sequence[Sequence[Result]], plan: Plan | None) -> list[S
 
 def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, Any]]:
     first, second = row[0], other[0]
-    ours, theirs = _figures(row), _figures(other)
+    common = {r.split for r in row} & {r.split for r in other}
+    if not common:
+        return []
+    ours, theirs = (_figures([r for r in one if r.split in common]) for one in (row, other))
     found = []
     for (tested_on, figure), one in ours.items():
         two = theirs.get((tested_on, figure))
@@ -66,6 +69,7 @@ def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, A
                 "recipe": first.recipe,
                 "trained_on": first.trained_on,
                 "against": f"{second.method} ({second.recipe})",
+                "folds": len(common),
                 "tested_on": tested_on,
                 "figure": figure,
                 "difference": None if gap is None else gap.difference,

@@ -45,8 +45,8 @@ def completed(result: Result, run: Path) -> Result:
     data, path = result.provenance.data, run / "predictions.csv"
     lacking = None in (result.replicates, result.spread) or _untold(result.groups)
     if lacking and path.is_file():
-        table = _read(path)
-        _check(path, table, result.metrics.mae)
+        table = read_predictions(path)
+        check_predictions(path, table, result.metrics.mae)
         changes = {
             "replicates": result.replicates or replicates_of(table, data.fingerprint, result.split),
             "spread": result.spread or spread_of(table, data.scale),
@@ -62,8 +62,8 @@ def completed(result: Result, run: Path) -> Result:
 def _completed_elsewhere(figures: Transfer, name: str, path: Path) -> Transfer:
     if not (figures.replicates is None or _untold(figures.groups)) or not path.is_file():
         return figures
-    table = _read(path)
-    _check(path, table, figures.mae)
+    table = read_predictions(path)
+    check_predictions(path, table, figures.mae)
     found = with_others(figures.groups, groups_of(table))
     replicates = figures.replicates or replicates_elsewhere(table, name)
     return figures.model_copy(update={"replicates": replicates, "groups": found})
@@ -74,16 +74,18 @@ def _untold(groups: dict[str, Group] | None) -> bool:
     return groups is None or any(group.others is None for group in groups.values())
 
 
-def _check(path: Path, table: pd.DataFrame, mae: float | None) -> None:
+def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> None:
     """Refuse predictions of another network than the one the figures are of."""
     found = float((table["score"] - table["value"]).abs().mean())
     if mae is not None and abs(found - mae) > _NEAR * max(1.0, mae):
         raise UolError(f"{path}: its MAE is {found:.4f}, but the result's {mae:.4f}: predictions of another network")
 
 
-def _read(path: Path) -> pd.DataFrame:
+def read_predictions(path: Path) -> pd.DataFrame:
+    """A table of predictions as a run folder holds it, none of them missing."""
     try:
-        table = pd.read_csv(path).astype({"score": np.float64, "value": np.float64})
+        table = pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape")
+        table = table.astype({"score": np.float64, "value": np.float64})
     except (OSError, ValueError, KeyError) as error:
         raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
     if table.empty or not np.isfinite(table[["score", "value"]].to_numpy()).all():

@@ -113,22 +113,32 @@ def judge_elsewhere(
     """
     name = packed.rated.name
     predictions = predictor.predict(packed.centre, packed.attributes)
+    fingerprint = fingerprint or packed.rated.fingerprint
     if packed.rated.rated:
         moved = packed.rated.rescaled(predictor.scale)
-        table = predictions_table(moved, predictions)
-        kept: dict[str, object] = {"split": None, **evaluated(moved, predictions, threshold)}
-        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
-    else:
-        table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
-        for column in packed.rated.groups.columns:
-            table[str(column)] = packed.rated.groups[column].to_numpy()
-        kept = {"images": len(table), "unrated": True}
-        if name == MIFS:
-            kept |= makeup_of(table, framing, rule).model_dump() | rule.terms
-    place = folder / EVALUATIONS
-    told = {"data": name, "fingerprint": fingerprint or packed.rated.fingerprint, "framing": framing}
-    write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
-    write_json(place / f"{name}.json", told | kept)
+        keep_rated(moved, predictions, framing, folder, threshold, fingerprint)
+        return
+    table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
+    for column in packed.rated.groups.columns:
+        table[str(column)] = packed.rated.groups[column].to_numpy()
+    kept: dict[str, object] = {"images": len(table), "unrated": True}
+    if name == MIFS:
+        kept |= makeup_of(table, framing, rule).model_dump() | rule.terms
+    _keep(folder, name, table, {"data": name, "fingerprint": fingerprint, "framing": framing} | kept)
+
+
+def keep_rated(
+    moved: RatedImages, predictions: Predictions, framing: str, folder: Path, threshold: float, fingerprint: str | None
+) -> None:
+    """Keep predictions on another rated set, mapped to the scale of the predictions, and their figures.
+
+    `fingerprint` is that of its ratings as they were; None where nobody knows.
+    """
+    name, table = moved.name, predictions_table(moved, predictions)
+    told = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
+    kept: dict[str, object] = {"split": None, **evaluated(moved, predictions, threshold)}
+    kept["replicates"] = replicates_elsewhere(table, name).model_dump()
+    _keep(folder, name, table, told | kept)
 
 
 def judged(folder: Path, other: Other, rule: MakeupRule) -> bool | None:
@@ -166,6 +176,12 @@ def evaluated(rated: RatedImages, predictions: Predictions, threshold: float) ->
     if np.isnan(predictions.low).all():
         figures["coverage"] = figures["interval_width"] = float("nan")
     return figures
+
+
+def _keep(folder: Path, name: str, table: pd.DataFrame, kept: Mapping[str, object]) -> None:
+    place = folder / EVALUATIONS
+    write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    write_json(place / f"{name}.json", kept)
 
 
 def _with_faces(rated: RatedImages) -> RatedImages:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from uol import provenance
 from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members, sized
 from uol.errors import CallError, UolError
-from uol.evaluation import evaluate, predictions_table
+from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
 from uol.experiments.elsewhere import remove_evaluations
 from uol.experiments.joint import OwnSplit
@@ -23,7 +24,7 @@ from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
 from uol.methods.base import Predictions
 from uol.model_config import Combining
-from uol.model_folder import load_scorer
+from uol.model_folder import PROVENANCE, load_scorer
 from uol.rated_images import Indices, RatedImages
 from uol.run_folders import is_run, run_folders
 from uol.scale import Scale
@@ -31,6 +32,9 @@ from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.recipe import Recipe, check_recipe
 from uol.training.run import RECIPE, held_out_rows
+
+Combined: TypeAlias = Combining | Literal["predictions"]  # what of the members is averaged; of the last none is asked
+SEVERAL = "ensemble"  # stands for the method of members of several
 
 
 class MemberRun(NamedTuple):
@@ -63,7 +67,7 @@ class EnsemblePredictor:
 
 
 def match_runs(
-    folders: Sequence[Path], rated: RatedImages, out: Path, name: str, combine: Combining = "scores"
+    folders: Sequence[Path], rated: RatedImages, out: Path, name: str, combine: Combined = "scores"
 ) -> list[Fold]:
     """The runs of folders by their split; everything that can be refused without a network is refused here."""
     try:
@@ -72,11 +76,11 @@ def match_runs(
         raise CallError(f"--name {name!r}: cannot name a result") from error
     found: dict[str, list[MemberRun]] = {}
     seen: set[Path] = set()
-    for folder in (run for given in folders for run in run_folders(given)):
+    for folder in (run for given in folders for run in _tested_runs(given)):
         if folder.resolve() in seen:
             raise CallError(f"{folder}: given twice")
         seen.add(folder.resolve())
-        run = _read_run(folder, rated)
+        run = _read_run(folder, rated, combine)
         found.setdefault(run.result.split, []).append(run)
     sizes = {len(members) for members in found.values()}
     if len(sizes) > 1:
@@ -87,7 +91,9 @@ def match_runs(
     single = len(found) == 1 and all(is_run(folder) for folder in folders)
     folds = [Fold(split, members, out if single else out / split) for split, members in found.items()]
     for fold in folds:
-        _check_alike(fold, len(rated.splits[fold.split].train))
+        _check_different(fold)
+        if combine != "predictions":
+            _check_alike(fold, len(rated.splits[fold.split].train))
         _check_place(fold, name, combine)
     return folds
 
@@ -113,61 +119,87 @@ def load_networks(fold: Fold) -> list[Scorer]:
 
 def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, started: str) -> Result:
     """Test an ensemble on the fold's test images; model, predictions and result are kept in the fold's folder."""
-    code, first = provenance.commit(), fold.members[0]
-    split = packed.rated.splits[fold.split]
+    code, split = provenance.commit(), packed.rated.splits[fold.split]
     test = packed.subset(split.test)
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
     table = predictions_table(test.rated, predictions)
-    figures = evaluate(test.rated, predictions, first.recipe.threshold)
-    seconds = [member.result.provenance.seconds for member in fold.members]
+    figures = evaluate(test.rated, predictions, fold.members[0].recipe.threshold)
     held_out = len(_held_out(fold, len(split.train))[1])
+    data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}
+    result = result_of(fold, packed.rated, name, (started, code), ensemble.combine, table, figures, data)
+    if not (fold.folder / RESULT).is_file():  # else it is of the same ensemble, and so are the evaluations
+        remove_evaluations(fold.folder)
+    ensemble.save_pretrained(fold.folder / MODEL)
+    write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    keep_result(fold, result)
+    return result
+
+
+def result_of(
+    fold: Fold,
+    rated: RatedImages,
+    name: str,
+    begun: tuple[str, provenance.Commit],
+    combine: Combined,
+    table: pd.DataFrame,
+    figures: Evaluation,
+    data: dict[str, Any],
+) -> Result:
+    """The result of a fold's ensemble, from its predictions and figures on the test images.
+
+    `begun` is when its making began, and with which code; `data` says what only its maker knows of the images: their
+    pixels, how many trained and how many were held out.
+    """
+    split = rated.splits[fold.split]
+    results = [member.result for member in fold.members]
+    seconds = [result.provenance.seconds for result in results]
+    named = {result.method for result in results}
     made: dict[str, Any] = {
-        **provenance.of_code(code),
-        "started": started,
-        "settings": first.result.provenance.settings,
-        "changes": {"combine": ensemble.combine},
+        **provenance.of_code(begun[1]),
+        "started": begun[0],
+        "settings": results[0].provenance.settings,
+        "changes": {"combine": combine},
         "data": {
-            "name": packed.rated.name,
-            "fingerprint": packed.rated.fingerprint,
-            "pixels": packed.checksum,
-            "scale": list(packed.rated.scale),
-            "training": len(split.train) - held_out,
-            "held_out": held_out,
+            "name": rated.name,
+            "fingerprint": rated.fingerprint,
+            "scale": list(rated.scale),
             "test": len(split.test),
-            "division": packed.rated.division(split),
+            "division": rated.division(split),
+            **data,
         },
-        "teachers": teachers_together(member.result.provenance for member in fold.members),
+        "teachers": teachers_together(result.provenance for result in results),
         "hardware": provenance.hardware(),
         "seconds": None if None in seconds else sum(value for value in seconds if value is not None),
         "seconds_per_epoch": None,
         "members": [described(member).model_dump() for member in fold.members],
     }
-    result = Result.model_validate(
+    return Result.model_validate(
         plain(
             {
-                "experiment": packed.rated.name,
-                "method": first.result.method,
+                "experiment": rated.name,
+                "method": named.pop() if len(named) == 1 else SEVERAL,
                 "recipe": name,
-                "trained_on": packed.rated.name,
+                "trained_on": rated.name,
                 "split": fold.split,
-                "seed": min(member.result.seed for member in fold.members),
-                "ensemble": len(fold.members),
+                "seed": min(result.seed for result in results),
+                "ensemble": len(results),
                 "metrics": figures,
-                "score_sd": float(np.std(test.rated.scores)),
+                "score_sd": float(np.std(rated.scores[split.test])),
                 "transfer": {},
-                "spread": spread_of(table, packed.rated.scale).model_dump(),
-                "replicates": replicates_of(table, packed.rated.fingerprint, fold.split).model_dump(),
+                "spread": spread_of(table, rated.scale).model_dump(),
+                "replicates": replicates_of(table, rated.fingerprint, fold.split).model_dump(),
                 "provenance": made,
             }
         )
     )
-    if not (fold.folder / RESULT).is_file():  # else it is of the same ensemble, and so are the evaluations
-        remove_evaluations(fold.folder)
-    ensemble.save_pretrained(fold.folder / MODEL)
-    write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+
+
+def keep_result(fold: Fold, result: Result) -> None:
+    """Write an ensemble's result, the last of what its folder holds, and a line of its log."""
     write_result(fold.folder / RESULT, result)
-    log(fold.folder, f"{provenance.command()} (commit {code.id}, {fold.split}): PC {figures['pc']:.4f}")
-    return result
+    made, pc = result.provenance, result.metrics.pc
+    told = "undefined" if pc is None else f"{pc:.4f}"
+    log(fold.folder, f"{made.command} (commit {made.commit}, {fold.split}): PC {told}")
 
 
 def described(member: MemberRun) -> Member:
@@ -185,13 +217,23 @@ def described(member: MemberRun) -> Member:
     )
 
 
-def _read_run(folder: Path, rated: RatedImages) -> MemberRun:
+def _tested_runs(folder: Path) -> list[Path]:
+    """The run in a folder, or those in its subfolders but for one that every image trained, which has no fold."""
+    runs = run_folders(folder)
+    if runs == [folder]:
+        return runs
+    return [run for run in runs if (run / RESULT).is_file() or not (run / PROVENANCE).is_file()] or runs
+
+
+def _read_run(folder: Path, rated: RatedImages, combine: Combined) -> MemberRun:
     if not (folder / RESULT).is_file():
         raise CallError(f"{folder}: no {RESULT}: the run has not finished, or has no images to test on")
     result = read_result(folder / RESULT)
     if result.ensemble > 1:
         raise CallError(f"{folder}: an ensemble already; name the runs it is made of")
-    if not (folder / MODEL).is_dir():
+    if combine == "predictions" and not (folder / PREDICTIONS).is_file():
+        raise CallError(f"{folder}: no {PREDICTIONS}, which is what is averaged")
+    if combine != "predictions" and not (folder / MODEL).is_dir():
         raise CallError(f"{folder}: a run without a model folder; method {result.method} makes none, or it is gone")
     if result.provenance.data.fingerprint != rated.fingerprint:
         raise CallError(f"{folder}: was trained on other images or ratings than those of {rated.name} given here")
@@ -203,9 +245,18 @@ def _read_run(folder: Path, rated: RatedImages) -> MemberRun:
     if result.provenance.panels:
         raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")
     data = result.provenance.data
-    if data.training + data.held_out != len(rated.splits[result.split].train):
+    whole = data.training + data.held_out == len(rated.splits[result.split].train)
+    if combine != "predictions" and not whole:
         raise CallError(f"{folder}: was trained on a part of {result.split} only, so what it held out is not known")
     return MemberRun(folder, result, check_recipe(result.provenance.settings, str(folder / RESULT)))
+
+
+def _check_different(fold: Fold) -> None:
+    """Refuse a network that is there twice, in folders of different names."""
+    for place, member in enumerate(fold.members):
+        for other in fold.members[:place]:
+            if _trained_as(member) == _trained_as(other):
+                raise CallError(f"{member.folder}: the network of {other.folder}, copied; it counts once")
 
 
 def _check_alike(fold: Fold, images: int) -> None:
@@ -214,10 +265,6 @@ def _check_alike(fold: Fold, images: int) -> None:
     kept = held_out_rows(images, first.recipe)[1]
     if len(kept) == 0:
         raise CallError(f"{first.folder}: held out no images, and an ensemble is calibrated on those")
-    for place, member in enumerate(fold.members):
-        for other in fold.members[:place]:
-            if _trained_as(member) == _trained_as(other):
-                raise CallError(f"{member.folder}: the network of {other.folder}, copied; it counts once")
     for member in fold.members[1:]:
         if member.result.method != first.result.method:
             told = f"{first.result.method} and {member.result.method}"
@@ -235,7 +282,7 @@ def _trained_as(member: MemberRun) -> tuple[Any, ...]:
     return result.recipe, result.seed, made.started, made.commit, made.settings
 
 
-def _check_place(fold: Fold, name: str, combine: Combining) -> None:
+def _check_place(fold: Fold, name: str, combine: Combined) -> None:
     """Refuse a folder with another run in it; the same ensemble is made again in its place."""
     if (fold.folder / RECIPE).exists():
         raise CallError(f"{fold.folder}: holds a training run; choose another folder")
@@ -247,6 +294,8 @@ def _check_place(fold: Fold, name: str, combine: Combining) -> None:
             raise CallError(f"{fold.folder}: holds the ensemble named {there.recipe}; choose another folder")
         if there.provenance.changes.get("combine") != combine:
             raise CallError(f"{fold.folder}: holds an ensemble that combines otherwise; choose another folder")
+    if combine == "predictions" and (fold.folder / MODEL).exists():
+        raise CallError(f"{fold.folder}: holds a model, which says other things than a mean; choose another folder")
 
 
 def _held_out(fold: Fold, images: int) -> tuple[Indices, Indices]:

@@ -180,7 +180,7 @@ def _pairs(source: Source) -> View:
         | {"interval": _ends(None if row["low"] is None else (row["low"], row["high"]), signed=True)}
         for row in differences(source.results, source.plan)
     ]
-    columns = {"method": "method", "recipe": "recipe", "against": "against", "tested_on": "tested on",
+    columns = {"method": "method", "recipe": "recipe", "against": "against", "folds": "folds", "tested_on": "tested on",
                "figure": "figure", "difference": "difference", "interval": "95 %", "p": "p"}  # fmt: skip
     return View(rows, columns)
 

@@ -1,0 +1,268 @@
+"""Means of predictions: the obvious mean against them, other data sets too, tables that show them, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from measured import measured
+from quick import quick_recipe
+from uol import metrics, provenance
+from uol.errors import CallError, UolError
+from uol.evaluation import evaluate, predictions_table
+from uol.experiments.adding import read_run
+from uol.experiments.averaging import average, keep_average, mean_of_tables
+from uol.experiments.elsewhere import keep_rated
+from uol.experiments.ensembles import match_runs
+from uol.experiments.result import read_result, write_result
+from uol.files import plain
+from uol.methods.base import Predictions
+from uol.rated_images import Split
+
+BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False))
+
+
+@pytest.fixture(scope="module")
+def rated(drawn):
+    even = np.arange(80) % 2 == 0
+    folds = {f"fold-{k}": Split(np.flatnonzero(even != k % 2), np.flatnonzero(even == k % 2)) for k in (1, 2)}
+    return replace(drawn, splits=folds)
+
+
+def guesses(rated, seed, disperse=True):
+    """What a network might say."""
+    rng = np.random.default_rng(seed)
+    value = rated.scores + 0.4 * rng.normal(size=len(rated))
+    dispersion = rng.uniform(0.5, 1, len(rated)) if disperse else np.full(len(rated), np.nan)
+    return Predictions(value, value - 1, value + 1, dispersion)
+
+
+def make_run(folder, rated, split, seed, others=(), framing="whole", disperse=True, **changes):
+    """A finished run whose network is gone."""
+    test = rated.subset(rated.splits[split].test)
+    said = guesses(test, seed, disperse)
+    folder.mkdir(parents=True)
+    predictions_table(test, said).to_csv(folder / "predictions.csv", index=False, float_format="%.6g")
+    data = {
+        "name": rated.name, "fingerprint": rated.fingerprint, "pixels": framing, "scale": list(rated.scale),
+        "training": 32, "held_out": 8, "test": 40, "division": rated.division(rated.splits[split]),
+    }  # fmt: skip
+    settings = quick_recipe(seed=seed, **({"method": changes["method"]} if "method" in changes else {}))
+    made = {"data": data, "settings": settings.model_dump(mode="json"), **changes.pop("provenance", {})}
+    told = {"experiment": rated.name, "trained_on": rated.name, "score_sd": float(np.std(test.scores))}
+    figures = plain(evaluate(test, said))
+    write_result(folder / "result.json", measured(split, seed, figures=figures, provenance=made, **told, **changes))
+    for other in others:
+        moved = other.rescaled(rated.scale)
+        keep_rated(moved, guesses(moved, seed + 10, disperse), framing, folder, 0.2, other.fingerprint)
+    return folder
+
+
+@pytest.fixture
+def runs(rated, drawn_b, tmp_path):
+    """Two methods with two framings on two folds; the second tells no dispersion."""
+    other = replace(drawn_b, name="mebeauty")
+    for split in rated.splits:
+        make_run(tmp_path / "a" / split, rated, split, 0, [other])
+        extra = [other, replace(drawn_b, name="hot-or-not")]
+        make_run(tmp_path / "b" / split, rated, split, 1, extra, "face", False, method="ldl", recipe="matched")
+    return tmp_path
+
+
+def column(path, name):
+    with open(path, encoding="utf-8") as file:
+        return [row[name] for row in csv.DictReader(file)]
+
+
+def slow_mean(paths, name="value"):
+    """The mean of each image's numbers, looked up by name."""
+    tables = [dict(zip(column(path, "image"), column(path, name), strict=True)) for path in paths]
+    return {image: sum(float(table[image]) for table in tables) / len(tables) for image in tables[0]}
+
+
+def test_the_mean_of_each_image_fold_by_fold(runs, rated):
+    folds = match_runs([runs / "a", runs / "b"], rated, runs / "out", "both", "predictions")
+    for fold in folds:
+        result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
+        assert result == read_result(fold.folder / "result.json")
+        obvious = slow_mean([runs / one / fold.split / "predictions.csv" for one in "ab"])
+        table = pd.read_csv(fold.folder / "predictions.csv")
+        test = rated.subset(rated.splits[fold.split].test)
+        assert table["image"].tolist() == list(test.names) == list(obvious)
+        assert np.allclose(table["value"], list(obvious.values()), rtol=1e-5)
+        assert table[["low", "high", "dispersion"]].isna().all(axis=None)
+        assert table["skin"].tolist() == test.groups["skin"].tolist()
+        assert result.metrics.pc == pytest.approx(metrics.pearson(test.scores, list(obvious.values())), abs=1e-6)
+        found = result.metrics
+        assert (found.coverage, found.interval_width, found.dispersion_pc) == (None, None, None)
+        assert found.pc > max(member.result.metrics.pc for member in fold.members)
+        assert (result.method, result.recipe, result.ensemble, result.seed) == ("ensemble", "both", 2, 0)
+        made = result.provenance
+        assert (made.changes, made.data.pixels) == ({"combine": "predictions"}, None)
+        assert [(m.recipe, m.seed, m.settings["method"]) for m in made.members] == [
+            ("paper", 0, "uol"), ("matched", 1, "ldl"),
+        ]  # fmt: skip
+        assert sorted(path.name for path in fold.folder.iterdir()) == [
+            "evaluations", "log.txt", "predictions.csv", "result.json",
+        ]  # fmt: skip
+
+
+def test_members_of_one_method_keep_its_name_and_their_mean_dispersion(rated, tmp_path):
+    runs = [make_run(tmp_path / str(seed), rated, "fold-1", seed) for seed in (3, 4, 5)]
+    (fold,) = match_runs(runs, rated, tmp_path / "out", "three", "predictions")
+    result = keep_average(average(fold, rated), fold, rated, "three", BEGUN)
+    assert (fold.folder, result.method, result.ensemble) == (tmp_path / "out", "uol", 3)
+    assert result.provenance.data.pixels == "whole"
+    obvious = slow_mean([run / "predictions.csv" for run in runs], "dispersion")
+    assert np.allclose(pd.read_csv(tmp_path / "out" / "predictions.csv")["dispersion"], list(obvious.values()))
+    assert result.metrics.dispersion_pc is not None
+
+
+def test_other_data_sets_that_all_were_tested_on_are_averaged(runs, rated, drawn_b):
+    folds = match_runs([runs / "a", runs / "b"], rated, runs / "out", "both", "predictions")
+    made = average(folds[0], rated)
+    assert [line.split(":")[0] for line in made.left_out] == ["hot-or-not"]
+    keep_average(made, folds[0], rated, "both", BEGUN)
+    transfer = read_run(folds[0].folder).transfer
+    assert list(transfer) == ["mebeauty"]
+    found = transfer["mebeauty"]
+    paths = [runs / one / "fold-1" / "evaluations" / "mebeauty.csv" for one in "ab"]
+    obvious = slow_mean(paths)
+    scores = slow_mean(paths[:1], "score")
+    assert found.pc == pytest.approx(metrics.pearson(list(scores.values()), list(obvious.values())), abs=1e-6)
+    assert found.mae == pytest.approx(np.mean([abs(obvious[name] - scores[name]) for name in scores]), abs=1e-5)
+    assert (found.images, found.split, found.framing, found.coverage) == (80, None, "face, whole", None)
+    assert found.fingerprint == drawn_b.fingerprint
+    assert len(found.replicates.pc) > 1
+    assert "dark" in found.groups
+
+
+def test_a_set_of_other_images_or_ratings_is_left_out(runs, rated):
+    path = runs / "b" / "fold-1" / "evaluations" / "mebeauty"
+    whole = pd.read_csv(f"{path}.csv")
+    folds = match_runs([runs / "a", runs / "b"], rated, runs / "out", "both", "predictions")
+
+    def left_out():
+        return [line for line in average(folds[0], rated).left_out if line.startswith("mebeauty")]
+
+    whole.iloc[::-1].to_csv(f"{path}.csv", index=False)
+    assert left_out() == []  # the order of rows says nothing
+    assert np.allclose(
+        average(folds[0], rated).elsewhere[0].predictions.value,
+        list(slow_mean([runs / one / "fold-1" / "evaluations" / "mebeauty.csv" for one in "ab"]).values()),
+    )
+    moved = whole.assign(score=whole["score"] + 0.01, value=whole["value"] + 0.01)
+    for table in (whole.assign(image=[f"other {name}" for name in whole["image"]]), moved):
+        table.to_csv(f"{path}.csv", index=False)
+        assert left_out() == ["mebeauty: members were tested on different images or ratings"]
+    whole.to_csv(f"{path}.csv", index=False)
+    kept = json.loads(path.with_suffix(".json").read_text())
+    path.with_suffix(".json").write_text(json.dumps(kept | {"fingerprint": "other"}))
+    assert left_out() == ["mebeauty: members were tested on different images or ratings"]
+    del kept["fingerprint"]  # as before it was kept
+    path.with_suffix(".json").write_text(json.dumps(kept))
+    assert average(folds[0], rated).elsewhere[0].fingerprint is not None
+    path.with_suffix(".csv").unlink()
+    assert "the predictions are gone" in left_out()[0]
+
+
+def test_what_is_no_mean_of_these_runs_is_refused(runs, rated, drawn_b, tmp_path):
+    def refused(message, *names, data=rated, out=tmp_path / "out", kind=CallError):
+        with pytest.raises(kind, match=message) as caught:
+            for fold in match_runs([runs / one for one in names], data, out, "both", "predictions"):
+                average(fold, data)
+        assert "\n" not in str(caught.value)
+
+    refused("at least 2 runs", "a")
+    refused("same number of runs", "a", "b/fold-1")
+    refused("given twice", "a", "b", "a")
+    refused("other images or ratings", "a", "b", data=drawn_b)
+    copy = shutil.copytree(runs / "b" / "fold-1", tmp_path / "c")
+    refused("c: the network of .*fold-1, copied", "a/fold-1", "b/fold-1", "c")
+    (copy / "model").mkdir()
+    refused("holds the result of other networks", "a/fold-1", "b/fold-1", out=copy)
+    (copy / "result.json").unlink()
+    refused("holds a model", "a/fold-1", "b/fold-1", out=copy)
+    make_run(tmp_path / "two", rated, "fold-1", 2, ensemble=2)
+    refused("an ensemble already", "a/fold-1", "two")
+    panel = {"name": rated.name, "fingerprint": rated.fingerprint, "scale": [1.0, 5.0], "training": 32, "held_out": 8}
+    panels = {"panels": [panel | {"test": 40, "split": "fold-1", "left_out": 0}]}
+    joint = make_run(tmp_path / "joint", rated, "fold-1", 3, provenance=panels)
+    refused("several panels", "a/fold-1", joint)
+    path = runs / "b" / "fold-1" / "predictions.csv"
+    whole = pd.read_csv(path)
+    whole.assign(image=[f"other {name}" for name in whole["image"]]).to_csv(path, index=False)
+    refused("not of the 40 images that fold-1 of synthetic-a tests on", "a", "b")
+    whole.iloc[1:].to_csv(path, index=False)
+    refused("not of the 40 images|predictions of another network", "a", "b", kind=UolError)
+    whole.assign(score=whole["score"] + 0.01, value=whole["value"] + 0.01).to_csv(path, index=False)
+    refused("panel's scores are others .* has .*, not ", "a", "b")
+    whole.assign(value=whole["value"] + 1).to_csv(path, index=False)
+    refused("predictions of another network", "a", "b", kind=UolError)
+    path.unlink()
+    refused("fold-1: no predictions.csv", "a", "b")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_on_every_image_among_the_folds_has_no_part_in_it(runs, rated):
+    (runs / "a" / "whole").mkdir()
+    for name in ("recipe.yaml", "provenance.json"):
+        (runs / "a" / "whole" / name).write_text("{}")
+    assert len(match_runs([runs / "a", runs / "b"], rated, runs / "out", "both", "predictions")) == 2
+    with pytest.raises(CallError, match=r"whole: no result.json"):
+        match_runs([runs / "a" / "whole", runs / "b"], rated, runs / "out", "both", "predictions")
+    (runs / "a" / "whole" / "provenance.json").unlink()  # not finished
+    with pytest.raises(CallError, match=r"whole: no result.json"):
+        match_runs([runs / "a", runs / "b"], rated, runs / "out", "both", "predictions")
+
+
+def test_tables_without_dispersion():
+    tables = [pd.DataFrame({"value": [1.0, 2.0]}), pd.DataFrame({"value": [3.0, 3.0], "dispersion": [1.0, 1.0]})]
+    found = mean_of_tables(tables)
+    assert found.value.tolist() == [2.0, 2.5]
+    assert np.isnan(found.dispersion).all()
+
+
+def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
+    monkeypatch.setattr("uol.cli.experiment_ensemble.load", lambda *_: rated)
+    monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
+    out, results = runs / "out", runs / "results"
+    call = ("experiment", "ensemble", runs / "a", runs / "b", "--of", "predictions", "--name", "both", "--out", out)
+    for _ in range(2):  # the same mean may be made again
+        code, printed, err = uol(*call)
+        assert code == 0, err
+        assert "–" in printed
+        assert err.count("left out: hot-or-not") == 1
+    results.mkdir()
+    for one in ("a", "out"):
+        code, _, err = uol("experiment", "add", runs / one, "--results", results)
+        assert code == 0, err
+    assert (results / rated.name / "ensemble-both-fold-1-seed-0-ensemble-2.json").is_file()
+    shown = {}
+    for kind in ("main", "brief", "figures", "folds", "transfer", "pairs", "range", "groups", "gaps"):
+        code, printed, err = uol(
+            "experiment", "table", rated.name, "--results", results, "--show", kind, "--format", "markdown"
+        )
+        assert code == 0, err
+        shown[kind] = [line for line in printed.splitlines() if "both" in line]
+        assert shown[kind], kind
+    assert "ensemble, recipe `both`, 2 networks, 2 of 5 folds" in shown["brief"][0]
+    assert "| ensemble | both | 2 | 2 |" in shown["figures"][0]
+    assert "| – | – |" in shown["figures"][0]  # coverage, dispersion PC
+    assert "| mebeauty | 2 |" in shown["transfer"][0]
+    assert "combine=predictions" in shown["folds"][0]
+    assert uol("experiment", "list", "--results", results)[0] == 0
+    assert uol("report", out)[0] == 0
+    for option in (("--also", "mebeauty=there"), ("--combine", "outcomes"), ("--votes", "votes.csv")):
+        code, _, err = uol(*call, *option)
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"{option[0]}: with --of predictions no network is asked" in err
+    code, _, err = uol(*call[:6], "--name", "other", "--out", out)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "holds the ensemble named both" in err
