@@ -15,7 +15,7 @@ from uol.experiments.views import KINDS, view
 
 def test_the_command_offers_every_table():
     assert [kind.value for kind in Kind] == list(KINDS)
-    with pytest.raises(CallError, match="main, brief, figures, folds"):
+    with pytest.raises(CallError, match="main, alone, brief, figures, folds"):
         view("best", Source())
 
 

@@ -37,6 +37,7 @@ class Kind(StrEnum):
     """Which of an experiment's tables."""
 
     MAIN = "main"
+    ALONE = "alone"
     BRIEF = "brief"
     FIGURES = "figures"
     FOLDS = "folds"
@@ -118,7 +119,7 @@ def table(
         Kind,
         typer.Option(
             "--show",
-            help="Means over folds, in brief, further figures, every result, the spread over seeds, other data sets, "
+            help="Means over folds, those of no plan alone, in brief, further figures, every result, the spread over seeds, other data sets, "
             "paired differences, pairs with and without make-up, the range of scores, groups, how far each is behind "
             "the others.",
         ),

@@ -52,9 +52,27 @@ def rows_of(source: Source) -> list[Row]:
     return rows if plan is None else sorted(rows, key=lambda row: plan.order(row["method"], row["recipe"]))
 
 
+def _standing(source: Source) -> list[Row]:
+    """The rows that stand by themselves: not those that a plan has a table of, nor of fewer folds than others."""
+    found = rows_of(source)
+    if source.plan is None:
+        found = [r for r in found if (r["method"], r["recipe"]) not in _PLANNED and r["recipe"] not in _SUPERSEDED]
+    most = max((row["folds"] for row in found), default=0)
+    return [row for row in found if not 0 < row["folds"] < most]
+
+
 def _main(source: Source) -> View:
+    return _compared(rows_of(source))
+
+
+def _alone(source: Source) -> View:
+    return _compared(_standing(source))
+
+
+def _compared(found: Sequence[Row]) -> View:
+    """Figures with intervals, beside the paper's."""
     rows = []
-    for row in map(dict[str, Any], rows_of(source)):
+    for row in map(dict[str, Any], found):
         paper = row["paper"] or {}
         rows.append(
             _who(row)
@@ -77,10 +95,8 @@ def _brief(source: Source) -> View:
     columns = {"what": "", "pc": "PC", "mae": "MAE", "rmse": "RMSE"}
     rows: list[dict[str, Any]] = []
     told: set[str] = set()
-    for row in rows_of(source):
+    for row in _standing(source):
         method, trained_on = row["method"], row["trained_on"]
-        if source.plan is None and ((method, row["recipe"]) in _PLANNED or row["recipe"] in _SUPERSEDED):
-            continue  # a plan's rows have a table of their own
         elsewhere = {f"transfer_{name}": pc for name, pc in row["transfer"].items()}
         columns |= {f"transfer_{name}": f"PC on {name}" for name in row["transfer"]}
         if row["paper"] is not None and method not in told:
@@ -309,6 +325,7 @@ def _told(mean: GroupMean, worst: bool) -> str:
 
 KINDS: dict[str, Callable[[Source], View]] = {
     "main": _main,
+    "alone": _alone,
     "brief": _brief,
     "figures": _figures,
     "folds": _folds,
