@@ -106,19 +106,19 @@ def test_a_panel_of_methods(uol, place):
     assert len(json.loads(uol("experiment", "table", "color-feret", "--json")[1])) == 3
 
 
-def test_ideas_are_trained_and_read_and_compared_on_held_out_images(uol, place):
-    chosen = [word for name in ("half", "half-hard-targets", "half-no-mirror") for word in ("--recipe", name)]
-    call = ("experiment", "run", "ideas", "--root", "there", "--set", "scoring.mirror=true")
+def test_recipes_are_trained_and_read_and_compared_on_held_out_images(uol, place):
+    chosen = [word for name in ("strong", "strong-plain", "strong-six-views") for word in ("--recipe", name)]
+    call = ("experiment", "run", "recipes", "--root", "there", "--set", "scoring.mirror=true")
     code, out, err = uol(*call, *chosen, "--add", "--slim", "--json")
     assert code == 0, err
-    assert [row["recipe"] for row in json.loads(out)][::2] == ["half", "half-hard-targets", "half-no-mirror"]
-    pairs = json.loads(uol("experiment", "table", "ideas", "--show", "pairs", "--json")[1])
+    assert [row["recipe"] for row in json.loads(out)][::2] == ["strong", "strong-plain", "strong-six-views"]
+    pairs = json.loads(uol("experiment", "table", "recipes", "--show", "pairs", "--json")[1])
     assert {(row["recipe"], row["against"]) for row in pairs} == {
-        ("half-hard-targets", "uol (half)"), ("half-no-mirror", "uol (half)"),
+        ("strong-plain", "uol (strong)"), ("strong-six-views", "uol (strong)"),
     }  # fmt: skip
-    assert "`half`" not in uol("experiment", "table", "scut-fbp5500", "--show", "brief")[1]  # it has its own table
-    assert "uol, recipe `half`" in uol("experiment", "table", "ideas", "--show", "brief")[1]
-    names = ["runs/ideas/uol-half", "runs/ideas/uol-half-no-mirror"]
+    assert "`strong-plain`" not in uol("experiment", "table", "scut-fbp5500", "--show", "brief")[1]  # it has a table
+    assert "uol, recipe `strong-plain`" in uol("experiment", "table", "recipes", "--show", "brief")[1]
+    names = ["runs/recipes/uol-strong", "runs/recipes/uol-strong-six-views"]
     code, out, err = uol("experiment", "held-out", *names, "--json")
     rows = json.loads(out)
     assert (code, err) == (0, "")
@@ -126,7 +126,7 @@ def test_ideas_are_trained_and_read_and_compared_on_held_out_images(uol, place):
         (name, 2, 16) for name in (*names, "average")
     ]
     assert "average" in uol("experiment", "held-out", *names)[1]
-    assert uol("experiment", "held-out", "runs/ideas")[0] == 2
+    assert uol("experiment", "held-out", "runs/recipes")[0] == 2
 
 
 def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):

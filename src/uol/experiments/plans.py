@@ -17,7 +17,7 @@ from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
 STRONG, DISTILLED = "strong", "distilled"
-HALF = "half"
+HALF, FAST = "half", "fast"
 
 
 @dataclass(frozen=True)
@@ -186,15 +186,25 @@ _IDEAS = (
     _change(_HALF, "black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
     _change(_HALF, "pairs within groups only", "within-groups", {"pairs_within": "group"}),
     _change(_HALF, "groups seen equally often", "equal-groups", {"group_balance": 1.0}),
-    _change(_HALF, "read: hard outcomes", "hard-outcomes", {"scoring.outcomes": "hard"}, read=True),
-    _change(_HALF, "read: one direction", "one-direction", {"scoring.both_directions": False}, read=True),
-    _change(_HALF, "read: without the mirror image", "no-mirror", {"scoring.mirror": False}, read=True),
-    _change(_HALF, "read: six views", "six-views", _SIX_VIEWS, read=True),
-    _change(_HALF, "read: one brightness and contrast", "levelled", {"scoring.level": True}, read=True),
-    _change(_HALF, "read: Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}, read=True),
-    _change(_HALF, "read: at most 1 reference per bin", "references-1", {"references_per_bin": 1}, read=True),
-    _change(_HALF, "read: at most 3 references per bin", "references-3", {"references_per_bin": 3}, read=True),
-    _change(_HALF, "read: at most 30 references per bin", "references-30", {"references_per_bin": 30}, read=True),
+)
+
+_FAST = PlanRow("fast", "uol", FAST, base=FAST, needs="teachers")
+_READINGS = (
+    _FAST,
+    *(
+        _change(_FAST, label, name, changes, read=True, needs="teachers")
+        for label, name, changes in (
+            ("hard outcomes", "hard-outcomes", {"scoring.outcomes": "hard"}),
+            ("one direction", "one-direction", {"scoring.both_directions": False}),
+            ("without the mirror image", "no-mirror", {"scoring.mirror": False}),
+            ("six views", "six-views", _SIX_VIEWS),
+            ("one brightness and contrast", "levelled", {"scoring.level": True}),
+            ("Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}),
+            ("at most 1 reference per bin", "references-1", {"references_per_bin": 1}),
+            ("at most 3 references per bin", "references-3", {"references_per_bin": 3}),
+            ("at most 30 references per bin", "references-30", {"references_per_bin": 30}),
+        )
+    ),
 )
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
@@ -229,6 +239,14 @@ PLANS: dict[str, Plan] = {
             _HALF.key,
             protocol="the official folds, means over them; the network after the last epoch; one change of the recipe "
             f"`{HALF}` in each row; other data sets without fine-tuning, scores mapped linearly",
+        ),
+        Plan(
+            "readings",
+            f"Ways of reading scores off the networks of `{FAST}`",
+            _READINGS,
+            _FAST.key,
+            protocol="the official folds, means over them; the same networks in all rows, asked otherwise or with "
+            "other references, and calibrated again",
         ),
         Plan(
             "recipes",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from uol.calibration import ENOUGH_FOR_LINE
 from uol.errors import UolError
 from uol.gaussians import Gaussians, sample
 from uol.losses import (
@@ -17,6 +19,7 @@ from uol.losses import (
 )
 from uol.methods.base import Method, Predictions
 from uol.model import OrderModel
+from uol.references import choose_references
 from uol.scale import Scale
 from uol.scorer import Scorer
 from uol.training.batches import Batch, PackedImages
@@ -127,7 +130,13 @@ class Uol(Method):
 
 
 def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_out: PackedImages | None) -> Scorer:
-    """A trained model as a scorer: references from the training images, calibrated on those that were held out."""
+    """A trained model as a scorer: references from the training images, calibrated on those that were held out.
+
+    Where these tell dispersion too, of the training images the references alone are looked at.
+    """
+    if held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE:
+        rated, width = training.rated, recipe.bin_width * training.rated.scale.unit
+        training = training.subset(choose_references(rated.scores, width, recipe.references_per_bin, recipe.seed))
     scorer = Scorer.build(
         model,
         training.rated,
