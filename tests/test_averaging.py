@@ -252,7 +252,7 @@ def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
         assert code == 0, err
         shown[kind] = [line for line in printed.splitlines() if "both" in line]
         assert shown[kind], kind
-    assert "ensemble, recipe `both`, 2 networks, 2 of 5 folds" in shown["brief"][0]
+    assert "ensemble `both`, 2 networks, 2 of 5 folds" in shown["brief"][0]
     assert "| ensemble | both | 2 | 2 |" in shown["figures"][0]
     assert "| – | – |" in shown["figures"][0]  # coverage, dispersion PC
     assert "| mebeauty | 2 |" in shown["transfer"][0]

@@ -52,6 +52,18 @@ def test_rows_are_compared_on_the_folds_that_both_have():
     assert gaps == pytest.approx([0.12, 0.1])
 
 
+def test_a_reading_is_compared_with_the_networks_it_was_read_off():
+    own = whole_row("uol", 0.9, recipe="strong")
+
+    def read(network):
+        made = network.provenance.model_copy(update={"changes": {"network": network.source}})
+        return network.model_copy(update={"recipe": "strong-six-views", "provenance": made})
+
+    assert differences([*own, *map(read, own)], PLANS["recipes"])
+    again = [r.model_copy(update={"provenance": r.provenance.model_copy(update={"started": "later"})}) for r in own]
+    assert differences([*own, *map(read, again)], PLANS["recipes"]) == []
+
+
 def _rated_as(fingerprint, method):
     """Folds tested on another data set whose ratings have this fingerprint."""
     return [

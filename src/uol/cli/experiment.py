@@ -119,9 +119,9 @@ def table(
         Kind,
         typer.Option(
             "--show",
-            help="Means over folds, those of no plan alone, in brief, further figures, every result, the spread over "
-            "seeds, other data sets, paired differences, pairs with and without make-up, the range of scores, groups, "
-            "how far each is behind the others.",
+            help="Means over folds, those of recipes that stand alone, in brief, further figures, every result, the "
+            "spread over seeds, other data sets, paired differences, pairs with and without make-up, the range of "
+            "scores, groups, how far each is behind the others.",
         ),
     ] = Kind.MAIN,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,

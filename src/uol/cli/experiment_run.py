@@ -82,6 +82,8 @@ def run(
         raise CallError("--set seed and --set method: give --seed and --method")
     lacking = plan.check_needs(chosen, asked, recipe or [])
     rows = [row for row in chosen if row not in lacking]
+    if not rows:
+        raise CallError(f"nothing to run: every row of {name} needs --set {lacking[0].needs}=…")
     if add:
         _check_adding(results)
     rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)

@@ -31,7 +31,7 @@ def differences(results: Sequence[Result], plan: Plan | None = None) -> list[dic
     """Each row minus the plan's reference, or minus the row before: PC, MAE, RMSE, and PC on other data sets.
 
     Only figures on the same images are told apart: the folds that both rows have, or the same whole data set by their
-    networks, with the same ratings.
+    networks, with the same ratings. A reading of networks is not compared with another training of them.
     """
     rows = in_plan_order([of_one_seed(group) for group in row_groups(results)], plan)
     reference = next((r for r in rows if plan is not None and (r[0].method, r[0].recipe) == plan.reference), None)
@@ -54,7 +54,7 @@ def in_plan_order(rows: Sequence[Sequence[Result]], plan: Plan | None) -> list[S
 def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, Any]]:
     first, second = row[0], other[0]
     common = {r.split for r in row} & {r.split for r in other}
-    if not common:
+    if not common or _read_off_others(row, other):
         return []
     ours, theirs = (_figures([r for r in one if r.split in common]) for one in (row, other))
     found = []
@@ -79,6 +79,13 @@ def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, A
             }
         )
     return found
+
+
+def _read_off_others(row: Sequence[Result], other: Sequence[Result]) -> bool:
+    """Whether a row was read off networks of the other's recipe, but of another training."""
+    names, networks = {r.file_name for r in other}, {r.network for r in other}
+    read = {r.network for r in row if r.network != r.source and r.network.split(",")[0] in names}
+    return not read <= networks
 
 
 def _difference(one: _Figure, two: _Figure) -> Difference | None:

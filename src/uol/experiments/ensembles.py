@@ -255,8 +255,8 @@ def _check_different(fold: Fold) -> None:
     """Refuse a network that is there twice, in folders of different names."""
     for place, member in enumerate(fold.members):
         for other in fold.members[:place]:
-            if _trained_as(member) == _trained_as(other):
-                raise CallError(f"{member.folder}: the network of {other.folder}, copied; it counts once")
+            if _trained_as(member) == _trained_as(other) or member.result.network == other.result.network:
+                raise CallError(f"{member.folder}: the network of {other.folder}, copied or read again; it counts once")
 
 
 def _check_alike(fold: Fold, images: int) -> None:

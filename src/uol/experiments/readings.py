@@ -74,11 +74,6 @@ class Rescored:
         return Predictions.of(self._scorer.score_exactly(pixels))
 
 
-def source(network: Result) -> str:
-    """Which network was read, for the provenance of the reading."""
-    return f"{network.file_name}, commit {network.provenance.commit}, {network.provenance.started}"
-
-
 def read_again(
     network: Result,
     reading: Predictor,
@@ -123,7 +118,7 @@ def read_again(
                         **provenance.of_code(code),
                         "started": started,
                         "settings": recipe.model_dump(mode="json"),
-                        "changes": {**made.changes, **changes, "network": source(network)},
+                        "changes": {**made.changes, **changes, "network": network.source},
                         "hardware": provenance.hardware(),
                         "seconds": None,
                         "seconds_per_epoch": None,
@@ -133,7 +128,7 @@ def read_again(
         )
     )
     write_result(folder / RESULT, result)
-    log(folder, f"{provenance.command()} (commit {code.id}): read off {source(network)}")
+    log(folder, f"{provenance.command()} (commit {code.id}): read off {network.source}")
     return result
 
 

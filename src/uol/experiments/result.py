@@ -250,6 +250,16 @@ class Result(_Part):
         return f"{self.method}-{self.recipe}-{self.split}-seed-{self.seed}{networks}.json"
 
     @property
+    def source(self) -> str:
+        """Which training it is of, as readings of it name it in their changes."""
+        return f"{self.file_name}, commit {self.provenance.commit}, {self.provenance.started}"
+
+    @property
+    def network(self) -> str:
+        """Which network it is of: that which was read, of a reading."""
+        return str(self.provenance.changes.get("network", self.source))
+
+    @property
     def learnt(self) -> set[str]:
         """The names of the data sets that trained the network, or those that taught it."""
         teachers = self.provenance.teachers or ()

@@ -17,7 +17,7 @@ from uol.errors import CallError, UolError
 from uol.experiments.adding import add
 from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, Predictor, judge_elsewhere, judged, pack_other
 from uol.experiments.plans import Plan, PlanRow
-from uol.experiments.readings import Consistency, Rescored, read_again, source
+from uol.experiments.readings import Consistency, Rescored, read_again
 from uol.experiments.result import Result, read_result
 from uol.experiments.trial import RESULT, Origin, finished, trial
 from uol.rated_images import RatedImages, Split
@@ -231,7 +231,7 @@ def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -
     if network is None:
         raise UolError(f"{trained}: not trained yet, and {row.recipe} reads its scores off it")
     there = read_result(folder / RESULT) if (folder / RESULT).is_file() else None
-    same = there is not None and there.provenance.changes.get("network") == source(network)
+    same = there is not None and there.provenance.changes.get("network") == network.source
     same = same and there is not None and with_defaults(there.provenance.settings) == recipe.model_dump(mode="json")
     missing = bench.missing(folder)
     if same and not missing:

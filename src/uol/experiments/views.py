@@ -53,10 +53,14 @@ def rows_of(source: Source) -> list[Row]:
 
 
 def _standing(source: Source) -> list[Row]:
-    """The rows that stand by themselves: not those that a plan has a table of, nor of fewer folds than others."""
-    found = rows_of(source)
-    if source.plan is None:
-        found = [r for r in found if (r["method"], r["recipe"]) not in _PLANNED and r["recipe"] not in _SUPERSEDED]
+    """The rows that stand by themselves: not those that a plan has a table of, nor of fewer folds than others.
+
+    Of a plan, all.
+    """
+    if source.plan is not None:
+        return rows_of(source)
+    known = _PLANNED | {(row["method"], recipe) for row in rows_of(source) for recipe in _SUPERSEDED}
+    found = [row for row in rows_of(source) if (row["method"], row["recipe"]) not in known]
     most = max((row["folds"] for row in found), default=0)
     return [row for row in found if not 0 < row["folds"] < most]
 
@@ -103,7 +107,9 @@ def _brief(source: Source) -> View:
             told.add(method)
             published = {f"transfer_{name}": transfer_pc(trained_on, name, method) for name in row["transfer"]}
             rows.append({"what": f"{method}, as published", **row["paper"], **published})
-        ours = f"{method}, recipe `{row['recipe']}`" + (f", {row['ensemble']} networks" if row["ensemble"] > 1 else "")
+        ours = f"{method}, recipe `{row['recipe']}`"
+        if row["ensemble"] > 1:
+            ours = f"ensemble `{row['recipe']}`, {row['ensemble']} networks"
         if row["folds"] != FIVE:
             ours += f", {row['folds']} of {FIVE} folds" if row["folds"] else f", {row['split']}"
         rows.append({"what": ours, "pc": row["pc"], "mae": row["mae"], "rmse": row["rmse"], **elsewhere})

@@ -50,8 +50,11 @@ class Teachers:
     def begin(self, pupil: OrderModel) -> None:
         """Give a pupil the weights of the first."""
         first = self._models[0]
-        if first.config != pupil.config:
-            raise CallError("start: teacher: the first teacher is a network of another kind than its pupil")
+        ours, theirs = pupil.config.model_dump(), first.config.model_dump()
+        other = [name for name in ours if name != "initial_log_variance" and ours[name] != theirs[name]]
+        if other:
+            told = ", ".join(f"model.{name}: {theirs[name]}, not {ours[name]}" for name in other)
+            raise CallError(f"start: teacher: the first teacher is a network of another kind than its pupil ({told})")
         pupil.load_state_dict(first.state_dict())
 
     def to(self, device: torch.device) -> None:
