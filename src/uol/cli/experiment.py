@@ -149,6 +149,8 @@ def table(
         print(written[form](rows, columns), end="")
     elif rows:
         print_table(rows, {key: heading for key, heading in columns.items() if not key.startswith("difference_")})
+    elif not found.empty:
+        say(f"{name}: nothing to show as {kind.value} of what is there")
 
 
 @app.command()
