@@ -82,9 +82,14 @@ class FaceCache:
         return self.folder / key[:2] / key
 
     def _found_before(self, image: ImageLike, border: Border) -> AlignedFace | None:
-        """The face that an entry of another border has, aligned anew: where a face is does not depend on the border."""
+        """The face that an entry of another border has, aligned anew: where a face is does not depend on the border.
+
+        One of the same border is there where another thread has met the same image meanwhile.
+        """
         for other in get_args(Border):
             entry = _read(self.place(image, other), self.size)
+            if isinstance(entry, AlignedFace) and other == border:
+                return entry
             if isinstance(entry, AlignedFace):
                 return replace(entry, image=align_face(image, entry.face, self.size, border).image)
             if entry == "no face":
