@@ -59,8 +59,8 @@ def _standing(source: Source) -> list[Row]:
     """
     if source.plan is not None:
         return rows_of(source)
-    known = _PLANNED | {(row["method"], recipe) for row in rows_of(source) for recipe in _SUPERSEDED}
-    found = [row for row in rows_of(source) if (row["method"], row["recipe"]) not in known]
+    found = [row for row in rows_of(source) if row["recipe"] not in _SUPERSEDED]
+    found = [row for row in found if (row["method"], row["recipe"]) not in _PLANNED]
     most = max((row["folds"] for row in found), default=0)
     return [row for row in found if not 0 < row["folds"] < most]
 
