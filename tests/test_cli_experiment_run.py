@@ -180,7 +180,10 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
         (["modules", "--recipe", "strong"], "plan modules has no recipe 'strong'"),
         (["recipes", "--recipe", "distilled"], "distilled needs --set teachers=…"),
         (["readings"], "nothing to run: every row of readings needs --set teachers=…"),
-        (["recipes", "--recipe", "strong", "--set", "teachers=[a]"], "is for distilled alone"),
+        (
+            ["recipes", "--recipe", "strong", "--set", "teachers=[a]"],
+            "is for distilled, distilled-unblended, distilled-six-views alone",
+        ),
         (["modules", "--fold", "9"], "no fold 'fold-9'"),
         (["modules", "--also", "mebeauty"], "write it as NAME=FOLDER"),
         (["modules", "--also", "here=there"], "--also here: there are mebeauty"),

@@ -14,9 +14,10 @@ import torch
 from quick import quick_recipe
 from uol import Scorer, bradley_terry
 from uol.calibration import calibrate
-from uol.ensemble import EnsembleScorer, sized
+from uol.ensemble import EnsembleScorer
 from uol.ensemble_folder import load_members
 from uol.errors import CallError, UolError
+from uol.image_views import shown_to
 from uol.model_config import PanelConfig, ScoringConfig
 from uol.model_folder import load_scorer
 from uol.released import fingerprint, open_model
@@ -167,22 +168,25 @@ def test_a_member_of_another_size_sees_the_images_in_its_own(members, packed, dr
     assert made.config == big.config
     pixels = torch.from_numpy(made.framed(drawn.images[:6]))
     assert pixels.shape[-1] == 64
-    small = sized(pixels, 32)
+    small = shown_to(pixels, members[0].config, big.config)
     assert small.dtype == torch.uint8
     blocks = pixels.float().unfold(2, 2, 2).unfold(3, 2, 2).mean((-1, -2))  # half the size: near the mean of four
     assert (small.float() - blocks).abs().mean() < 4
     alone = members[0].raw_estimates(members[0].embed_pixels(small)).value
     other = big.raw_estimates(big.embed_pixels(pixels)).value
     assert np.allclose([s.value for s in made.score(drawn.images[:6])], (alone + other) / 2, atol=1e-5)
-    with pytest.raises(CallError, match="same part of images"):
-        EnsembleScorer([members[0], with_config(big, crop=40)])
 
 
-def with_config(scorer, **changes):
-    """A scorer that says it is made otherwise."""
-    config = scorer.config.model_copy(update=changes)
-    kind = type("Other", (Scorer,), {"config": property(lambda self: config)})
-    return kind(scorer.model, scorer.references, scorer.panel, scorer.bradley_terry)
+def test_a_member_used_to_the_middle_of_images_sees_that(members, drawn):
+    narrow = copy.deepcopy(members[1])
+    narrow.model.config = members[1].config.model_copy(update={"resize": 40})
+    for made in (EnsembleScorer([members[0], narrow]), EnsembleScorer([narrow, members[0]])):
+        assert (made.config.resize, made.config.crop) == (40, 40)
+        pixels = torch.from_numpy(made.framed(drawn.images[:6]))
+        middle = narrow.raw_estimates(narrow.embed_pixels(pixels[..., 4:36, 4:36])).value
+        smaller = torch.nn.functional.interpolate(pixels.float(), (32, 32), mode="bilinear", antialias=True).round()
+        whole = members[0].raw_estimates(members[0].embed_pixels(smaller.byte())).value
+        assert np.allclose([s.value for s in made.score(drawn.images[:6])], (middle + whole) / 2, atol=1e-5)
 
 
 def test_what_cannot_be_averaged_is_refused(members, packed, drawn):
@@ -194,7 +198,7 @@ def test_what_cannot_be_averaged_is_refused(members, packed, drawn):
         EnsembleScorer([first, elsewhere])
     other = copy.deepcopy(first)
     other.model.config = first.config.model_copy(update={"framing": "face", "border": "black"})
-    with pytest.raises(CallError, match="same part of images, not whole, .* and face, .*, black beyond the photograph"):
+    with pytest.raises(CallError, match="framed alike, not whole, .* and face, .*, black beyond the photograph"):
         EnsembleScorer([first, other])
     edges = copy.deepcopy(other)
     edges.model.config = other.config.model_copy(update={"border": "edge"})
@@ -292,7 +296,7 @@ def test_what_needs_one_network_says_so(folder, tmp_path):
 def test_its_members_teach(folder, members):
     pixels = torch.randint(0, 256, (3, 3, 32, 32), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
-    slow = Teachers([member.model for member in members]).judge(pixels, *rows)
+    slow = Teachers([member.model for member in members], members[0].config).judge(pixels, *rows)
     assert torch.allclose(Teachers.load([str(folder)], quick_recipe().model).judge(pixels, *rows), slow, atol=1e-6)
     assert len(load_members(folder)) == 3
 

@@ -57,7 +57,7 @@ def test_other_settings_are_those_training_would_have_ended_with(trained, change
 def test_references_are_training_images_that_were_not_held_out(trained):
     folder, training, _ = trained
     recipe = quick_recipe(references_per_bin=1000)
-    scorer = Rescored(folder, recipe, training)._scorer
+    scorer = Rescored(folder, recipe, training).scorer
     assert sorted(scorer.references.scores) == sorted(hold_out(training, recipe)[0].rated.scores)
 
 

@@ -39,7 +39,7 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
     models = [OrderModel(MODEL), OrderModel(MODEL)]
     images = torch.rand(4, 3, 32, 32)
     first, second = torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1])
-    told = Teachers(models).judge(images, first, second)
+    told = Teachers(models, MODEL).judge(images, first, second)
     slow = torch.zeros(3, 3)
     for model in models:
         mean = model.eval()(images).mean
@@ -47,7 +47,7 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
             there, back = model.comparator(mean[i], mean[j]), model.comparator(mean[j], mean[i])
             slow[pair] += ((there + back.flip(-1)) / 2).softmax(-1) / 2
     assert torch.allclose(told, slow, atol=1e-6)
-    assert torch.allclose(told, Teachers(models).judge(images, second, first).flip(-1), atol=1e-6)
+    assert torch.allclose(told, Teachers(models, MODEL).judge(images, second, first).flip(-1), atol=1e-6)
     assert not any(parameter.requires_grad for model in models for parameter in model.parameters())
 
 
@@ -59,6 +59,19 @@ def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     assert torch.allclose(teachers.judge(pixels, *rows), teachers.judge(pixels / 255, *rows), atol=1e-6)
     with pytest.raises(CallError, match="sees another part of images"):
         Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
+
+
+def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
+    config = Path(folder) / "config.json"
+    values = json.loads(config.read_text())
+    config.write_text(json.dumps(values | {"model": values["model"] | {"resize": 64}}))
+    pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
+    pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    rows = torch.arange(2), torch.arange(1, 3)
+    told = Teachers.load([folder], pupil).judge(pixels, *rows)
+    model = Scorer.from_pretrained(folder).model
+    model.config = MODEL
+    assert torch.allclose(told, Teachers([model], MODEL).judge(pixels[..., 16:48, 16:48], *rows), atol=1e-6)
 
 
 def test_a_teacher_used_to_another_border_is_refused(folder):

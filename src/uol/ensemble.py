@@ -25,7 +25,6 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from uol import bradley_terry
@@ -34,8 +33,9 @@ from uol.bradley_terry import BradleyTerry, Estimates
 from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.errors import CallError
 from uol.gaussians import Gaussians
+from uol.image_views import shown_to
 from uol.images import ImageLike, Images
-from uol.model_config import Combining, ModelConfig, PanelConfig
+from uol.model_config import Combining, ModelConfig, PanelConfig, common_view
 from uol.rated_images import RatedImages
 from uol.scorer import FEWEST_ANCHORS, Scorer, Told, check_anchors
 from uol.scores import Comparison, EnsembleScore, Score
@@ -43,7 +43,6 @@ from uol.scores import Comparison, EnsembleScore, Score
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 FEWEST_MEMBERS = 2
-_AT_ONCE = 256  # images resized together
 
 
 class Standard(NamedTuple):
@@ -65,9 +64,9 @@ class Combined(NamedTuple):
 class EnsembleScorer(AskedWithImages):
     """Models of one panel, asked for scores, comparisons and rankings as one.
 
-    All see the same part of images. They are framed once, in the size of the largest, and resized for the others. The
-    standard error of a score is the mean of the members' own, not divided by their number: they look at the same image
-    and learnt from the same panel. How far they differ is told beside it (`EnsembleScore.disagreement`).
+    Images are framed once, in the size of the largest, and each member is shown its part of the frame in its own size.
+    The standard error of a score is the mean of the members' own, not divided by their number: they look at the same
+    image and learnt from the same panel. How far they differ is told beside it (`EnsembleScore.disagreement`).
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class EnsembleScorer(AskedWithImages):
     def _begin(self, pixels: Tensor) -> Callable[[], list[Score]]:
         if self.on_gpu:  # once for all members
             pixels = (pixels if pixels.is_cuda else pixels.pin_memory()).cuda(non_blocking=True)
-        begun = [member.begin_outcomes(sized(pixels, member.config.crop)) for member in self.members]
+        begun = [member.begin_outcomes(self._shown(pixels, member)) for member in self.members]
 
         def wait() -> list[Score]:
             return [*self._scores(self._combined([told() for told in begun]))]
@@ -119,7 +118,7 @@ class EnsembleScorer(AskedWithImages):
     def compare_pixels(self, first: Pixels | Tensor, second: Pixels | Tensor) -> Comparison:
         """How one framed image (3, crop, crop) stands to another: the mean of the members' probabilities."""
         pair = torch.stack([torch.as_tensor(first), torch.as_tensor(second)])
-        told = [member.compare_pixels(*sized(pair, member.config.crop)) for member in self.members]
+        told = [member.compare_pixels(*self._shown(pair, member)) for member in self.members]
         less, similar, greater = np.mean(told, axis=0).tolist()
         return Comparison(less, similar, greater)
 
@@ -133,7 +132,7 @@ class EnsembleScorer(AskedWithImages):
 
     def embed_pixels(self, pixels: Tensor) -> list[Gaussians]:
         """Each member's Gaussians of images already framed: uint8 (N, 3, crop, crop)."""
-        return [member.embed_pixels(sized(pixels, member.config.crop)) for member in self.members]
+        return [member.embed_pixels(self._shown(pixels, member)) for member in self.members]
 
     def score_exactly(self, pixels: Tensor) -> list[EnsembleScore]:
         """Scores of framed images in float32 throughout, wherever it is computed: those that are tabled."""
@@ -258,8 +257,11 @@ class EnsembleScorer(AskedWithImages):
 
     @property
     def config(self) -> ModelConfig:
-        """What the largest member is made of: images are framed in its size."""
-        return max((member.config for member in self.members), key=lambda config: config.crop)
+        """What the largest member is made of, with a frame that serves all."""
+        return common_view([member.config for member in self.members])
+
+    def _shown(self, pixels: Tensor, member: Scorer) -> Tensor:
+        return shown_to(pixels, member.config, self.config)
 
     @property
     def on_gpu(self) -> bool:
@@ -273,7 +275,7 @@ class EnsembleScorer(AskedWithImages):
 
 
 def check_members(members: Sequence[Scorer]) -> None:
-    """Refuse models that cannot answer as one: of different panels, or looking at different parts of images."""
+    """Refuse models that cannot answer as one: of different panels, or looking at images framed otherwise."""
     if len(members) < FEWEST_MEMBERS:
         raise CallError(f"an ensemble needs at least {FEWEST_MEMBERS} members, not {len(members)}")
     first = members[0]
@@ -282,19 +284,8 @@ def check_members(members: Sequence[Scorer]) -> None:
             told = [f"{panel.name}, {panel.low:g} to {panel.high:g}" for panel in (first.panel, member.panel)]
             raise CallError(f"members of an ensemble must be of one panel and scale, not {told[0]} and {told[1]}")
         one, other = first.config, member.config
-        if not one.sees_like(other):
-            raise CallError(f"members of an ensemble must see the same part of images, not {one.view} and {other.view}")
-
-
-def sized(pixels: Tensor, size: int) -> Tensor:
-    """Framed images, uint8 (N, 3, crop, crop), in another size."""
-    if pixels.shape[-1] == size:
-        return pixels
-    parts = [
-        F.interpolate(part.float(), (size, size), mode="bilinear", antialias=True).round().clamp(0, 255).byte()
-        for part in torch.split(pixels, _AT_ONCE)
-    ]
-    return torch.cat(parts)
+        if not one.framed_like(other):
+            raise CallError(f"members of an ensemble must see images framed alike, not {one.view} and {other.view}")
 
 
 def _logs(degrees: Floats) -> Floats:

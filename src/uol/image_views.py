@@ -1,4 +1,4 @@
-"""The views of a framed image that a network is asked about; its answers are averaged.
+"""What a network is shown of a framed image, and the views that it is asked about; its answers are averaged.
 
 A network answers a little differently about an image, its mirror image, and either a little nearer or farther away. To
 people they are one face, so the differences are the network's own error, and the mean has less of it.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from uol.model_config import ScoringConfig
+from uol.model_config import ModelConfig, ScoringConfig
 
 _LEVEL = (0.6, 0.19)  # mean and deviation of values from 0 to 1, about those of well-lit faces
+_AT_ONCE = 256  # images resized together
 _FLATTEST = 0.05  # an image of one colour stays one
 
 
@@ -31,6 +33,24 @@ def views(images: Tensor, scoring: ScoringConfig) -> Iterator[Tensor]:
         yield shown
         if scoring.mirror:
             yield shown.flip(-1)
+
+
+def shown_to(pixels: Tensor, config: ModelConfig, framed: ModelConfig) -> Tensor:
+    """Images framed for one model, (N, 3, S, S), as another is shown them that sees within: in its size, its part.
+
+    They stay of their kind, uint8 or 0–1.
+    """
+    size = round(framed.crop * config.resize / framed.resize)
+    if size != framed.crop:
+        parts = [_resized(part, size) for part in torch.split(pixels, _AT_ONCE)]
+        pixels = torch.cat(parts)
+    margin = (size - config.crop) // 2
+    return pixels[..., margin : margin + config.crop, margin : margin + config.crop]
+
+
+def _resized(pixels: Tensor, size: int) -> Tensor:
+    resized = F.interpolate(pixels.float(), (size, size), mode="bilinear", antialias=True)
+    return resized if pixels.is_floating_point() else resized.round().clamp(0, 255).byte()
 
 
 def _levelled(images: Tensor) -> Tensor:

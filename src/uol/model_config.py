@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
@@ -64,10 +65,20 @@ class ModelConfig(BaseModel):
         border = "" if self.border == BORDER else f", {self.border} beyond the photograph"
         return f"{self.framing}, {self.crop} of {self.resize} pixels{border}"
 
-    def sees_like(self, other: ModelConfig) -> bool:
-        """Whether two models are shown the same part of images, framed alike, in whatever size."""
-        same_part = self.crop * other.resize == other.crop * self.resize
-        return same_part and (self.framing, self.border) == (other.framing, other.border)
+    def framed_like(self, other: ModelConfig) -> bool:
+        """Whether two models are shown images framed alike, be it another part of the frame or another size."""
+        return (self.framing, self.border) == (other.framing, other.border)
+
+    def sees_within(self, other: ModelConfig) -> bool:
+        """Whether what a model is shown lies within what another is shown, framed alike, in whatever size."""
+        return self.framed_like(other) and self.crop * other.resize <= other.crop * self.resize
+
+
+def common_view(configs: Sequence[ModelConfig]) -> ModelConfig:
+    """The largest model's config, with a frame that holds what each of several is shown."""
+    largest = max(configs, key=lambda config: config.resize)
+    crop = max(-(-config.crop * largest.resize // config.resize) for config in configs)  # rounded up
+    return largest.model_copy(update={"crop": crop})
 
 
 class ScoringConfig(BaseModel):

@@ -119,7 +119,7 @@ def _of_networks(
     from uol.experiments.elsewhere import MakeupRule, Other, judge_elsewhere, pack_other
     from uol.experiments.ensembles import EnsemblePredictor, build, keep, load_networks, match_runs
     from uol.experiments.protocols import read_votes
-    from uol.model_config import ModelConfig
+    from uol.model_config import ModelConfig, common_view
     from uol.released import choose_device
     from uol.training.batches import PackedImages
 
@@ -141,7 +141,7 @@ def _of_networks(
     for fold in folds:
         started = provenance.now()
         networks = [network.to(where) for network in load_networks(fold)]
-        config = max((network.config for network in networks), key=lambda one: one.crop)
+        config = common_view([network.config for network in networks])
         images = packed(Other(rated), config)
         made = build(fold, networks, images, combine.value)
         result = keep(made, fold, images, name, started)

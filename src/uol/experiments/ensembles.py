@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from uol import provenance
-from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members, sized
+from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
@@ -22,8 +22,9 @@ from uol.experiments.result import Member, Name, Result, read_result, write_resu
 from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
+from uol.image_views import shown_to
 from uol.methods.base import Predictions
-from uol.model_config import Combining
+from uol.model_config import Combining, common_view
 from uol.model_folder import PROVENANCE, load_scorer
 from uol.rated_images import Indices, RatedImages
 from uol.run_folders import is_run, run_folders
@@ -111,7 +112,7 @@ def build(fold: Fold, members: Sequence[Scorer], packed: PackedImages, combine: 
 
 
 def load_networks(fold: Fold) -> list[Scorer]:
-    """The networks of a fold's runs, which must be of one panel and see the same part of images."""
+    """The networks of a fold's runs, which must be of one panel and see images framed alike."""
     members = [load_scorer(member.folder / MODEL) for member in fold.members]
     check_members(members)
     return members
@@ -307,11 +308,12 @@ def _with_shared_references(members: Sequence[Scorer], training: PackedImages, r
     seed = recipe.seed if recipe.held_out_seed is None else recipe.held_out_seed
     if not len(training):
         raise UolError(f"{training.rated.name}: no training images to choose references from")
+    framed = common_view([member.config for member in members])
     return [
         Scorer.build(
             member.model,
             training.rated,
-            member.embed_pixels(sized(training.centre, member.config.crop)),
+            member.embed_pixels(shown_to(training.centre, member.config, framed)),
             member.scoring,
             recipe.bin_width,
             recipe.references_per_bin,

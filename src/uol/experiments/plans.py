@@ -155,7 +155,7 @@ def _change(
     """A row with one thing changed, trained anew or `read` off its networks."""
     recipe = f"{base.recipe}-{name}"
     network = base if read else None
-    return PlanRow(label, "uol", recipe, MappingProxyType(dict(changes)), base.base, network, needs=needs)
+    return PlanRow(label, "uol", recipe, MappingProxyType({**base.changes, **changes}), base.base, network, needs=needs)
 
 
 def _augmented(**amounts: float | tuple[float, float]) -> dict[str, Any]:
@@ -208,15 +208,19 @@ _READINGS = (
 )
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
+_STRONG_WHOLE = _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256})
 _DISTILLED = PlanRow("distilled: strong, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
 _RECIPES = (
     _STRONG,
     _change(_STRONG, "colours nearly as they are", "plain", _PLAIN),
     _change(_STRONG, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
     _change(_STRONG, "blended faces", "blended", _MIXED),
-    _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256}),
+    _STRONG_WHOLE,
+    _change(_STRONG_WHOLE, "the same, read: faces aligned", "aligned", {"model.framing": "face"}, read=True),
     _change(_STRONG, "read: six views", "six-views", _SIX_VIEWS, read=True),
     _DISTILLED,
+    _change(_DISTILLED, "distilled without blended faces", "unblended", _augmented(mix=0.0), needs="teachers"),
+    _change(_DISTILLED, "distilled, read: six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),
 )
 
 PLANS: dict[str, Plan] = {

@@ -58,20 +58,23 @@ class Consistency:
 
 
 class Rescored:
-    """A model with a scorer made again by other settings: how it is asked, or which references it is given.
+    """A model with a scorer made again by other settings: how it is asked or shown images, or its references.
 
     References are chosen, k and δ fitted and everything calibrated as after training, on the same images (those of
     `training` that trained, and those that were held out), so that its figures stand beside the network's own.
     """
 
     def __init__(self, trained: Path, recipe: Recipe, training: PackedImages) -> None:
-        self._scorer = make_scorer(_load(trained).model, recipe, *hold_out(training, recipe))
-        self.scale: Scale = self._scorer.panel.scale
+        model = _load(trained).model
+        shown = {"framing": recipe.model.framing, "border": recipe.model.border}
+        model.config = model.config.model_copy(update=shown)  # maybe otherwise than the images it learnt from
+        self.scorer = make_scorer(model, recipe, *hold_out(training, recipe))
+        self.scale: Scale = self.scorer.panel.scale
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Scores with intervals."""
         del attributes
-        return Predictions.of(self._scorer.score_exactly(pixels))
+        return Predictions.of(self.scorer.score_exactly(pixels))
 
 
 def read_again(
@@ -83,13 +86,15 @@ def read_again(
     folder: Path,
     name: str,
     changes: Mapping[str, Any],
+    pixels: str,
     afterwards: Callable[[Predictor], None] | None = None,
 ) -> Result:
     """Test a reading of a network and keep the result in a folder of its own.
 
-    `name` is that of its recipe, and `changes` are what differs from the network's own reading. What the folder has of
-    another network goes first. `afterwards` is given the reading before its result is written, to test it on other data
-    sets: a call that is stopped leaves no result, and the next one begins anew.
+    `name` is that of its recipe, `changes` are what differs from the network's own reading, and `pixels` is the
+    checksum of the images as they are shown for it. What the folder has of another network goes first. `afterwards` is
+    given the reading before its result is written, to test it on other data sets: a call that is stopped leaves no
+    result, and the next one begins anew.
     """
     started, code = provenance.now(), provenance.commit()
     (folder / RESULT).unlink(missing_ok=True)
@@ -98,6 +103,8 @@ def read_again(
     table = predictions_table(test.rated, predictions)
     write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
     keep_held_out(reading.predict, training, recipe, folder)
+    if isinstance(reading, Rescored):
+        reading.scorer.save_pretrained(folder / MODEL)
     if afterwards is not None:
         afterwards(reading)
     made = network.provenance
@@ -118,6 +125,7 @@ def read_again(
                         **provenance.of_code(code),
                         "started": started,
                         "settings": recipe.model_dump(mode="json"),
+                        "data": made.data.model_copy(update={"pixels": pixels}),
                         "changes": {**made.changes, **changes, "network": network.source},
                         "hardware": provenance.hardware(),
                         "seconds": None,

@@ -227,7 +227,8 @@ def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -
     row, base = job.row, Job(read, job.split, job.seed)
     trained = bench.out / base.place
     packed, split = bench.training(recipe), bench.rated.splits[job.split]
-    network = finished(trained, bench.rated, bench.checksum(packed), job.split, bench.recipe(base))
+    learnt = bench.checksum(bench.training(bench.recipe(base)))
+    network = finished(trained, bench.rated, learnt, job.split, bench.recipe(base))
     if network is None:
         raise UolError(f"{trained}: not trained yet, and {row.recipe} reads its scores off it")
     there = read_result(folder / RESULT) if (folder / RESULT).is_file() else None
@@ -245,5 +246,5 @@ def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -
     changes = {"scores": "maximum consistency"} if by_rule else row.changes
     return "done", read_again(
         network, reading, training, packed.subset(split.test), recipe, folder, row.recipe, changes,
-        afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
+        bench.checksum(packed), afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
     )  # fmt: skip

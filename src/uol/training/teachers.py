@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from uol.errors import CallError
+from uol.image_views import shown_to
 from uol.model import OrderModel
 from uol.model_config import MEMBERS, ModelConfig
 from uol.released import find_model
@@ -25,14 +25,15 @@ _WEIGHTS = "model.safetensors"
 class Teachers:
     """Models that judge pairs of a batch; not a module, so that they are neither trained nor kept in checkpoints."""
 
-    def __init__(self, models: Sequence[OrderModel]) -> None:
+    def __init__(self, models: Sequence[OrderModel], pupil: ModelConfig) -> None:
+        self._pupil = pupil
         self._models = [model.eval().requires_grad_(False) for model in models]
 
     @classmethod
     def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
         """Load model or run folders, of an ensemble all its members.
 
-        They are shown the pupil's pixels, so they must be used to the same part of images and the same border, in
+        They are shown the pupil's pixels, so they must be used to images framed alike, or to the middle of them, in
         whatever size.
         """
         from uol.ensemble_folder import load_members
@@ -40,12 +41,12 @@ class Teachers:
         models = []
         for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):
             config = member.config
-            if not config.sees_like(pupil):
+            if not config.sees_within(pupil):
                 raise CallError(
                     f"{folder}: a teacher that sees another part of images ({config.view}; its pupil {pupil.view})"
                 )
             models.append(member.model)
-        return cls(models)
+        return cls(models, pupil)
 
     def begin(self, pupil: OrderModel) -> None:
         """Give a pupil the weights of the first."""
@@ -65,9 +66,11 @@ class Teachers:
     @torch.no_grad()
     def judge(self, images: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Mean probabilities of less, similar and greater for pairs of a batch's rows, asked both ways: (P, 3)."""
+        if not images.is_floating_point():  # which another size would round
+            images = images.float() / 255
         told = []
         for model in self._models:
-            points = model(_resized(images, model.config.crop)).mean[None]
+            points = model(shown_to(images, model.config, self._pupil)).mean[None]
             forward = model.comparator.pairs(points, first, second)[0]
             backward = model.comparator.pairs(points, second, first)[0].flip(-1)
             told.append(((forward + backward).float() / 2).softmax(-1))
@@ -89,12 +92,3 @@ def weights_digest(folder: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise CallError(f"{folder}: no model folder: {_WEIGHTS} cannot be read") from error
-
-
-def _resized(images: Tensor, size: int) -> Tensor:
-    """Images (N, 3, H, W), uint8 or 0–1, in a teacher's size."""
-    if images.shape[-1] == size:
-        return images
-    if images.dtype == torch.uint8:
-        images = images.float() / 255
-    return F.interpolate(images, (size, size), mode="bilinear", antialias=True)
