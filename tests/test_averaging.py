@@ -143,6 +143,28 @@ def test_other_data_sets_that_all_were_tested_on_are_averaged(runs, rated, drawn
     assert "dark" in found.groups
 
 
+def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, tmp_path):
+    both = [panel_of(rated, "fold-1"), panel_of(replace(drawn_b, name="mebeauty"), "default")]
+    joint = make_run(tmp_path / "joint", rated, "fold-1", 3, provenance={"panels": both})
+    (fold,) = match_runs([runs / "a" / "fold-1", joint], rated, tmp_path / "out", "both", "predictions")
+    averaged = average(fold, rated)
+    assert averaged.left_out == ["mebeauty: not every member was tested on it, or one has learnt from it"]
+    result = keep_average(averaged, fold, rated, "both", BEGUN)
+    assert result.trained_on == f"{rated.name}+mebeauty"
+    assert result.learnt == {rated.name, "mebeauty"}
+    others = [both[0], both[1] | {"name": "c"}]
+    third = make_run(tmp_path / "third", rated, "fold-1", 4, provenance={"panels": others})
+    (fold,) = match_runs([joint, third], rated, tmp_path / "other", "both", "predictions")
+    with pytest.raises(CallError, match="different panels beside"):
+        keep_average(average(fold, rated), fold, rated, "both", BEGUN)
+
+
+def panel_of(rated, split):
+    """What a result tells of a panel that trained with others."""
+    told = {"name": rated.name, "fingerprint": rated.fingerprint, "scale": list(rated.scale), "training": 32}
+    return told | {"held_out": 8, "test": 40, "split": split, "left_out": 0}
+
+
 def test_a_set_of_other_images_or_ratings_is_left_out(runs, rated):
     path = runs / "b" / "fold-1" / "evaluations" / "mebeauty"
     whole = pd.read_csv(f"{path}.csv")
@@ -191,10 +213,11 @@ def test_what_is_no_mean_of_these_runs_is_refused(runs, rated, drawn_b, tmp_path
     refused("holds a model", "a/fold-1", "b/fold-1", out=copy)
     make_run(tmp_path / "two", rated, "fold-1", 2, ensemble=2)
     refused("an ensemble already", "a/fold-1", "two")
-    panel = {"name": rated.name, "fingerprint": rated.fingerprint, "scale": [1.0, 5.0], "training": 32, "held_out": 8}
-    panels = {"panels": [panel | {"test": 40, "split": "fold-1", "left_out": 0}]}
+    panels = {"panels": [panel_of(rated, "fold-1")]}
     joint = make_run(tmp_path / "joint", rated, "fold-1", 3, provenance=panels)
-    refused("several panels", "a/fold-1", joint)
+    (joint / "model").mkdir()
+    with pytest.raises(CallError, match="several panels"):
+        match_runs([joint, runs / "a" / "fold-1"], rated, tmp_path / "out", "both", "scores")
     path = runs / "b" / "fold-1" / "predictions.csv"
     whole = pd.read_csv(path)
     whole.assign(image=[f"other {name}" for name in whole["image"]]).to_csv(path, index=False)

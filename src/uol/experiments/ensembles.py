@@ -18,7 +18,7 @@ from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
 from uol.experiments.elsewhere import remove_evaluations
 from uol.experiments.joint import OwnSplit
-from uol.experiments.result import Member, Name, Result, read_result, write_result
+from uol.experiments.result import Member, Name, PanelData, Result, read_result, write_result
 from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
 from uol.files import plain, write_text
@@ -155,6 +155,8 @@ def result_of(
     results = [member.result for member in fold.members]
     seconds = [result.provenance.seconds for result in results]
     named = {result.method for result in results}
+    panels = _panels(results)
+    trained_on = rated.name if panels is None else "+".join(panel.name for panel in panels)
     made: dict[str, Any] = {
         **provenance.of_code(begun[1]),
         "started": begun[0],
@@ -173,14 +175,15 @@ def result_of(
         "seconds": None if None in seconds else sum(value for value in seconds if value is not None),
         "seconds_per_epoch": None,
         "members": [described(member).model_dump() for member in fold.members],
+        "panels": None if panels is None else [panel.model_dump() for panel in panels],
     }
     return Result.model_validate(
         plain(
             {
-                "experiment": rated.name,
+                "experiment": trained_on,
                 "method": named.pop() if len(named) == 1 else SEVERAL,
                 "recipe": name,
-                "trained_on": rated.name,
+                "trained_on": trained_on,
                 "split": fold.split,
                 "seed": min(result.seed for result in results),
                 "ensemble": len(results),
@@ -193,6 +196,14 @@ def result_of(
             }
         )
     )
+
+
+def _panels(results: Sequence[Result]) -> list[PanelData] | None:
+    """The panels that trained any of an ensemble's members, the same for all that several trained; else None."""
+    found = [result.provenance.panels for result in results if result.provenance.panels]
+    if len({tuple((panel.name, panel.fingerprint, panel.split) for panel in panels) for panels in found}) > 1:
+        raise CallError("members were trained with different panels beside; average those of the same panels")
+    return found[0] if found else None
 
 
 def keep_result(fold: Fold, result: Result) -> None:
@@ -243,7 +254,7 @@ def _read_run(folder: Path, rated: RatedImages, combine: Combined) -> MemberRun:
             f"{folder}: was trained on {result.split}, which is no split of {rated.name} itself; an ensemble needs one"
         )
     OwnSplit(result.split, Path(), result.provenance.data.division).check(folder, rated)
-    if result.provenance.panels:
+    if combine != "predictions" and result.provenance.panels:
         raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")
     data = result.provenance.data
     whole = data.training + data.held_out == len(rated.splits[result.split].train)
