@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import uol
@@ -11,7 +12,7 @@ from uol.errors import CallError, UolError
 from uol.files import replacing_folder, write_json, write_text
 from uol.model_config import CONFIG, FORMAT, MEMBERS, EnsembleConfig, MemberConfig, is_ensemble, read_ensemble_config
 from uol.model_folder import CARD, check_target, load_scorer, save_scorer
-from uol.released import find_model
+from uol.released import find_model, member_folder
 from uol.scorer import Scorer
 
 
@@ -19,6 +20,15 @@ def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half
     """Write a model folder in one step: it is there whole, or not at all."""
     check_target(folder)
     names = [str(number) for number in range(1, len(ensemble.members) + 1)]
+    with replacing_folder(folder) as temporary:
+        write_ensemble_config(ensemble, names, temporary)
+        for name, member in zip(names, ensemble.members, strict=True):
+            save_scorer(member, temporary / MEMBERS / name, half)
+        write_text(temporary / CARD, _card(ensemble))
+
+
+def write_ensemble_config(ensemble: EnsembleScorer, names: Sequence[str], folder: Path) -> None:
+    """Write an ensemble's config.json; the names are of its members' folders in `members`, or of models that ship."""
     config = EnsembleConfig(
         format=FORMAT,
         uol=uol.__version__,
@@ -32,11 +42,7 @@ def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half
         calibration=ensemble.calibration,
     )
     fitted = None if ensemble.bradley_terry is None else ensemble.bradley_terry._asdict()
-    with replacing_folder(folder) as temporary:
-        write_json(temporary / CONFIG, config.model_dump() | {"bradley_terry": fitted})
-        for name, member in zip(names, ensemble.members, strict=True):
-            save_scorer(member, temporary / MEMBERS / name, half)
-        write_text(temporary / CARD, _card(ensemble))
+    write_json(folder / CONFIG, config.model_dump() | {"bradley_terry": fitted})
 
 
 def load_model(name: str | os.PathLike[str]) -> Scorer | EnsembleScorer:
@@ -45,7 +51,7 @@ def load_model(name: str | os.PathLike[str]) -> Scorer | EnsembleScorer:
     if not is_ensemble(folder):
         return load_scorer(folder)
     config = read_ensemble_config(folder)
-    members = [load_scorer(folder / MEMBERS / member.name) for member in config.members]
+    members = [load_scorer(member_folder(folder, member.name)) for member in config.members]
     standards = [Standard(member.degree_offset, member.degree_factor) for member in config.members]
     try:
         ensemble = EnsembleScorer(members, config.combine, config.bradley_terry, config.calibration, standards)

@@ -48,7 +48,7 @@ def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
     refusal = CallError(f"{target}: a folder with other files in it; choose another for the model")
     several = is_ensemble(target)
     one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE}
-    ours = {CONFIG, CARD, MEMBERS} if several else one
+    ours = {CONFIG, CARD, MEMBERS, PROVENANCE} if several else one
     if {entry.name for entry in target.iterdir()} - ours:
         raise refusal
     try:  # other projects' models have files of the same names

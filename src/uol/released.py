@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,9 +52,24 @@ def fingerprint(folder: Path) -> str:
         digest.update(str(weights.stat().st_size).encode())
         with open(weights, "rb") as file:
             digest.update(file.read(65536))
-    for member in sorted((folder / "members").glob("*/")):
+    for member in member_folders(folder):
         digest.update(fingerprint(member).encode())
     return digest.hexdigest()
+
+
+def member_folders(folder: Path) -> list[Path]:
+    """The folders of an ensemble's networks; none for a model of one."""
+    try:
+        members = json.loads((folder / "config.json").read_text(encoding="utf-8"))["members"]
+        return [member_folder(folder, member["name"]) for member in members]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def member_folder(folder: Path, name: str) -> Path:
+    """The folder of one of an ensemble's networks: in its own, or that of a model that ships."""
+    inside = folder / "members" / name
+    return _FOLDER / name if name in names() and not inside.is_dir() else inside
 
 
 def open_model(

@@ -10,6 +10,7 @@ import typer
 
 from uol.cli import experiment_ensemble, experiment_held_out, experiment_run
 from uol.cli.output import print_json, print_table, progress_bar, say
+from uol.cli.train import DataOption, RootOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
@@ -256,19 +257,33 @@ def add(
 
 @app.command()
 def release(
-    run: Annotated[Path, typer.Argument(help="A run on every image of a data set: uol train --split whole.")],
+    run: Annotated[
+        list[str],
+        typer.Argument(help="A run on every image of a data set, uol train --split whole; or models that ship."),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder, named as the model shall be called.")],
     recipe: Annotated[str, typer.Option("--recipe", help="Whose figures on the folds stand in the card.")],
     results: ResultsOption = Path("results"),
+    data: DataOption = "scut-fbp5500",
+    root: RootOption = None,
 ) -> None:
     """Make a model ready to be given away: weights in 16 bits, graphs for onnxruntime, and a card with its figures.
 
+    Several models that ship are made one that answers with the mean of their scores: it names them, and has no weights
+    of its own. The data set that trained them (--data, --root) has the images to calibrate it with.
+
     Example: uol experiment release runs/strong/whole --recipe strong --out uol-vgg16-scut5500
     """
+    from uol.cli.data import load
     from uol.experiments.release import release as make
+    from uol.experiments.release_together import release_together
 
     _check(results)
-    size, difference = make(run, out, recipe, results)
+    if len(run) > 1:
+        release_together(run, out, recipe, results, load(data, root, None))
+        say(f"model: {out}, of {len(run)} models that ship")
+        return
+    size, difference = make(Path(run[0]), out, recipe, results)
     say(f"model: {out}, {size / 1e6:.1f} MB; graphs differ from PyTorch by at most {difference:.1g}")
 
 

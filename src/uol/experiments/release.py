@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from uol.ensemble import EnsembleScorer
+from uol.ensemble_folder import load_model
 from uol.errors import CallError, UolError
 from uol.experiments.anchoring import Anchoring, read_anchorings
 from uol.experiments.formats import markdown
@@ -32,32 +34,35 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
 
     The card's figures are those of networks that the same recipe made of the data set's folds.
     """
-    made = {"recipe": recipe, **_provenance(run / PROVENANCE)}
-    found = _results_of(made, results)
+    made = {"recipe": recipe, **whole_provenance(run / PROVENANCE)}
+    found = results_of(made, results)
     check_target(out)
     scorer = load_scorer(run / MODEL)
     with replacing_folder(out) as temporary:
         save_scorer(scorer, temporary, half=True)
         difference = write_graphs(load_scorer(temporary), temporary)
         write_json(temporary / PROVENANCE, made)
-        write_text(temporary / CARD, card(out.name, scorer, made, found, _curves(temporary, results)))
+        write_text(temporary / CARD, card(out.name, scorer, made, found, curves_of(temporary, results)))
     return sum(path.stat().st_size for path in out.iterdir()), difference
 
 
 def renewed_card(folder: Path, results: Path) -> str:
     """The card of a released model as the results at hand make it."""
-    made = _provenance(folder / PROVENANCE)
-    return card(folder.name, load_scorer(folder), made, _results_of(made, results), _curves(folder, results))
+    made = whole_provenance(folder / PROVENANCE)
+    return card(folder.name, load_model(folder), made, results_of(made, results), curves_of(folder, results))
 
 
 def card(
-    name: str, scorer: Scorer, made: Mapping[str, Any], results: Sequence[Result], curves: Sequence[Anchoring] = ()
+    name: str,
+    scorer: Scorer | EnsembleScorer,
+    made: Mapping[str, Any],
+    results: Sequence[Result],
+    curves: Sequence[Anchoring] = (),
 ) -> str:
     """The model card: what it says, how well, for whom, and what must not be done with it."""
     (row,) = table(results)
-    data, machine, panel, config = made["data"], made["hardware"], scorer.panel, scorer.config
+    data, machine, panel = made["data"], made["hardware"], scorer.panel
     where = machine["gpu"] or machine["machine"]
-    framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
     folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"
     says = f"""It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from
         {panel.low:g} to {panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It
@@ -66,6 +71,10 @@ def card(
     tested = f"""This network learnt from every image of the data set, so none is left to test it on. The figures are
         means over {folds}: on each, a network made by the same recipe from the other images alone was tested, after its
         last epoch."""
+    if isinstance(scorer, EnsembleScorer):
+        tested = f"""These networks learnt from every image of the data set, so none is left to test them on. The
+            figures are means over {folds}: on each, the mean of the predictions of networks made by the same recipes
+            from the other images alone was tested, each after its last epoch."""
     parts = [
         f"""# {name}
 
@@ -79,9 +88,7 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 | | |
 |---|---|
-| network | {config.backbone}, {config.crop} px, {framed} |
-| psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
-| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |
+{_networks(scorer, made)}
 | trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
 | recipe | `{results[0].recipe}`{_taught(made["settings"]["teachers"])} |
 
@@ -132,6 +139,18 @@ Commit {made["commit"]}, seed {made["settings"]["seed"]}, torch {machine["torch"
     return "".join(parts)
 
 
+def _networks(scorer: Scorer | EnsembleScorer, made: Mapping[str, Any]) -> str:
+    """The rows of the card's table that say what a model is made of."""
+    config = scorer.config
+    framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
+    if isinstance(scorer, EnsembleScorer):
+        named = " and ".join(f"`{name}`" for name in made["together"])
+        return f"| networks | {named}, which ship beside it and must be there; {framed} |\n| score | mean of theirs |"
+    return f"""| network | {config.backbone}, {config.crop} px, {framed} |
+| psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
+| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |"""
+
+
 def _figures(row: Row) -> str:
     found, ends = dict[str, Any](row), row["intervals"]
     names = {"pc": "Pearson correlation", "mae": "mean absolute error", "rmse": "root mean squared error"}
@@ -141,6 +160,7 @@ def _figures(row: Row) -> str:
         {"figure": "share of panel means inside their 95 % interval", "value": row["coverage"]},
         {"figure": "correlation of predicted and real spread of ratings", "value": row["dispersion_pc"]},
     ]
+    rows = [one for one in rows if one["value"] is not None]  # means of predictions have no intervals
     return "\n" + markdown(rows, {"figure": "", "value": "mean over folds", "interval": "95 % interval over images"})
 
 
@@ -195,7 +215,8 @@ def _ends(ends: tuple[float, float] | None) -> str | None:
     return None if ends is None else "{:.4f}–{:.4f}".format(*ends)
 
 
-def _provenance(path: Path) -> dict[str, Any]:
+def whole_provenance(path: Path) -> dict[str, Any]:
+    """What is known of a network that every image of a data set has trained."""
     if not path.is_file():
         raise CallError(
             f"{path.parent}: not a run on a whole data set, which has a {path.name}; uol train --split whole"
@@ -206,13 +227,14 @@ def _provenance(path: Path) -> dict[str, Any]:
     return made
 
 
-def _results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
+def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
     """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
     data, settings, recipe = made["data"]["name"], made["settings"], made["recipe"]
+    networks = len(made.get("together", [recipe]))
     rows = [
         r
         for r in read_results(results / data)
-        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, 1) and is_fold(r.split)
+        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, networks) and is_fold(r.split)
     ]
     if not rows:
         raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
@@ -223,7 +245,7 @@ def _results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
     return of_one_seed(rows)
 
 
-def _curves(folder: Path, results: Path) -> list[Anchoring]:
+def curves_of(folder: Path, results: Path) -> list[Anchoring]:
     """Curves that were measured on this very network."""
     kept = [curve for place in sorted(results.iterdir()) if place.is_dir() for curve in read_anchorings(place)]
     return [curve for curve in kept if curve.model == fingerprint(folder)]

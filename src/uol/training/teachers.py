@@ -16,8 +16,8 @@ from torch import Tensor
 from uol.errors import CallError
 from uol.image_views import shown_to
 from uol.model import OrderModel
-from uol.model_config import MEMBERS, ModelConfig
-from uol.released import find_model
+from uol.model_config import ModelConfig
+from uol.released import find_model, member_folders
 
 _WEIGHTS = "model.safetensors"
 
@@ -84,7 +84,7 @@ def find_teacher(name: str) -> Path:
 
 def weights_digest(folder: Path) -> str:
     """The SHA-256 of a model folder's whole file of weights; of an ensemble, that of its members' digests."""
-    members = sorted((folder / MEMBERS).glob("*/"))
+    members = member_folders(folder)
     if members:
         return hashlib.sha256(" ".join(map(weights_digest, members)).encode()).hexdigest()
     try:

@@ -1,0 +1,77 @@
+"""Models that ship, released once more as one: an ensemble that has no weights of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uol import provenance
+from uol.ensemble import EnsembleScorer
+from uol.ensemble_folder import write_ensemble_config
+from uol.errors import CallError
+from uol.experiments.release import card, results_of, whole_provenance
+from uol.files import replacing_folder, write_json, write_text
+from uol.model_folder import CARD, PROVENANCE, check_target, load_scorer
+from uol.rated_images import Indices, RatedImages
+from uol.released import find_model, names
+from uol.training.batches import PackedImages
+from uol.training.recipe import check_recipe
+from uol.training.run import held_out_rows
+
+
+def release_together(models: Sequence[str], out: Path, recipe: str, results: Path, rated: RatedImages) -> None:
+    """Write a model folder that names its networks, calibrated on the images that all of them held out.
+
+    The card's figures are those of `recipe`, the ensembles of networks that the same recipes made of the folds.
+    """
+    for name in models:
+        if name not in names():
+            raise CallError(f"{name}: no model that ships; release it alone first, and add it to those")
+    started = provenance.now()
+    folders = [find_model(name) for name in models]
+    told = [whole_provenance(folder / PROVENANCE) for folder in folders]
+    held_out = _held_out(models, told, rated)
+    made = _together(models, told, recipe, started)
+    found = results_of(made, results)
+    check_target(out)
+    ensemble = EnsembleScorer([load_scorer(folder) for folder in folders])
+    packed = PackedImages.pack(rated.subset(held_out), ensemble.config)
+    ensemble.calibrate(packed.rated, ensemble.embed_pixels(packed.centre))
+    with replacing_folder(out) as temporary:
+        write_ensemble_config(ensemble, models, temporary)
+        write_json(temporary / PROVENANCE, made)
+        write_text(temporary / CARD, card(out.name, ensemble, made, found))
+
+
+def _held_out(models: Sequence[str], told: Sequence[dict[str, Any]], rated: RatedImages) -> Indices:
+    """The images that every one of the networks held out, of a data set that trained all of them whole."""
+    kept = []
+    for name, made in zip(models, told, strict=True):
+        if made["data"]["fingerprint"] != rated.fingerprint:
+            raise CallError(f"{name}: was trained on other images or ratings than those of {rated.name} given here")
+        kept.append(held_out_rows(len(rated), check_recipe(made["settings"], name))[1])
+    if any(not np.array_equal(rows, kept[0]) for rows in kept):
+        raise CallError("the models held out different images, so that none is left to calibrate all of them with")
+    return kept[0]
+
+
+def _together(models: Sequence[str], told: Sequence[dict[str, Any]], recipe: str, started: str) -> dict[str, Any]:
+    """Provenance: the first network's settings and data, and what is known of each network."""
+    keys = ("recipe", "command", "commit", "modified", "told", "started", "settings")
+    return {
+        "recipe": recipe,
+        "together": list(models),
+        **provenance.of_code(provenance.commit()),
+        "started": started,
+        "settings": told[0]["settings"],
+        "changes": {"combine": "scores"},
+        "data": told[0]["data"],
+        "hardware": provenance.hardware(),
+        "seconds": None,
+        "seconds_per_epoch": None,
+        "teachers": [teacher for made in told for teacher in made.get("teachers") or []] or None,
+        "members": [{key: made[key] for key in keys} | {"seed": made["settings"]["seed"]} for made in told],
+    }
