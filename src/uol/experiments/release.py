@@ -181,7 +181,8 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     coverage = (
         f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
     )
-    told = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
+    what = "networks" if results[0].ensemble == 1 else "ensembles"
+    told = f"""Mean of {len(found)} {what}, scores mapped linearly between the scales: PC {pc:.4f}
         ({_ends(ends) or "no interval"}){coverage}."""
     groups = _groups([figures.groups or {} for figures in found], same_images=True)
     return f"## On {other}, which it never saw\n\n{_filled(told)}\n{groups}"
