@@ -91,6 +91,33 @@ def test_without_histograms_there_is_no_histogram_helper(drawn):
     assert Uol(quick_recipe(histogram_weight=0.5), drawn.scale).histogram_head is None
 
 
+def test_histograms_told_from_places_are_learnt_and_kept(drawn):
+    recipe = quick_recipe(histogram_weight=0.5).with_changes({"model.levels": 5})
+    batch = fixed_batches(PackedImages.pack(drawn, recipe.model), recipe, torch.device("cpu"))[0]
+    method = Uol(recipe, drawn.scale, levels=5)
+    assert method.histogram_head is None
+    assert "levels.weight" in method.model.state_dict()
+    losses = method(batch)
+    places = method.model(batch.images).mean
+    shares = -(method.model.levels(places).log_softmax(-1) * batch.histogram).sum(-1).mean()
+    assert torch.allclose(losses["histogram"], shares)
+    losses["total"].backward()
+    assert method.model.levels.weight.grad.any()
+
+
+def test_histograms_that_cannot_be_told_are_refused(drawn):
+    recipe = quick_recipe(histogram_weight=0.5).with_changes({"model.levels": 5})
+    for levels, panels in ((0, 1), (10, 1), (5, 2)):
+        with pytest.raises(CallError, match=f"model.levels: 5: one panel is wanted, .* not {panels} with {levels}"):
+            Uol(recipe, drawn.scale, levels, panels)
+    with pytest.raises(CallError, match="needs histogram_weight above 0"):
+        quick_recipe().with_changes({"model.levels": 5})
+    with pytest.raises(CallError, match="two levels at least"):
+        recipe.with_changes({"model.levels": 1})
+    with pytest.raises(CallError, match="method ldl has no use for model.levels"):
+        methods.find("ldl").check(recipe.with_changes({"method": "ldl"}))
+
+
 def test_frozen_convolutions_keep_their_weights(drawn):
     recipe = quick_recipe(frozen=2, epochs=1)
     packed = PackedImages.pack(drawn, recipe.model)

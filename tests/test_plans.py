@@ -95,7 +95,8 @@ def test_what_is_tried_at_full_size_is_what_was_tried_at_half():
     assert plan.reference == ("uol", STRONG)
     small = {row.recipe.removeprefix("half-"): row.changes for row in find_plan("ideas").rows}
     full = {row.recipe.removeprefix("strong-"): row.changes for row in plan.rows}
-    assert [name for name in full if name in small] == ["plain", "more-varied", "blended", "whole"]
+    both = ["plain", "more-varied", "blended", "whole", "levels", "levels-compared"]
+    assert [name for name in full if name in small] == both
     for name in ("plain", "more-varied", "blended"):
         assert full[name] == small[name]
     assert full["whole"] == {**small["whole"], "model.resize": 2 * small["whole"]["model.resize"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 import torch
 from PIL import Image
 
+from quick import quick_recipe
 from uol import Score, Scorer
 from uol.asking import answered, one_ahead
 from uol.errors import CallError, ImageError
 from uol.model_config import ScoringConfig
 from uol.scores import rank_with_ties
 from uol.training.batches import PackedImages
+from uol.training.run import run
 
 
 @pytest.fixture(scope="session")
@@ -183,3 +186,47 @@ def test_comparisons_are_as_sure_as_held_out_images_show(trained, drawn):
     assert list(found) == pytest.approx(softened / softened.sum(), abs=1e-6)
     few = trained.scorer.anchor_embedded(drawn.subset(np.arange(12)), gaussians.rows(slice(0, 12)))
     assert few.calibration.temperature == trained.scorer.calibration.temperature
+
+
+@pytest.fixture(scope="module")
+def telling(drawn):
+    """A scorer of a model that tells the panel's histograms too."""
+    recipe = quick_recipe(histogram_weight=1.0).with_changes({"model.levels": 5})
+    return run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu").scorer
+
+
+def test_histograms_have_their_share_in_scores(telling, drawn):
+    pixels = torch.from_numpy(telling.framed(drawn.images[:9]))
+    gaussians = telling.embed_pixels(pixels)
+    with torch.inference_mode():
+        shares = telling.model.levels(gaussians.mean).softmax(-1).numpy().astype(np.float64)
+    told = shares @ np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    compared = copy.copy(telling)
+    compared.scoring = telling.scoring.model_copy(update={"levels": 0.0})
+    assert compared.levels(gaussians) is None
+    alone = compared.raw_estimates(gaussians)
+    both = telling.raw_estimates(gaussians)
+    assert np.allclose(both.value, (alone.value + told) / 2, atol=1e-5)
+    assert np.array_equal(both.standard_error, alone.standard_error)
+    scores = [score.value for score in telling.score_pixels(pixels)]
+    assert scores == pytest.approx([score.value for score in telling.score_embedded(gaussians)], abs=1e-4)
+    assert scores == pytest.approx(telling.calibration.value(both.value, (1, 5)), abs=1e-4)
+
+
+def test_histograms_of_one_panel_have_no_part_in_anothers_scores(telling, drawn, drawn_b):
+    anchored = telling.anchor(drawn_b)
+    assert anchored.scoring.levels == 0
+    assert anchored.levels(anchored.references.gaussians) is None
+    plain = copy.copy(telling)
+    plain.scoring = anchored.scoring
+    assert [s.standard_error for s in plain.leave_one_out()] == [s.standard_error for s in telling.leave_one_out()]
+    assert [s.value for s in plain.leave_one_out()] == [s.value for s in telling.leave_one_out()]
+
+
+def test_a_model_that_tells_histograms_is_kept_with_them(telling, drawn, tmp_path):
+    telling.save_pretrained(tmp_path / "model")
+    again = Scorer.from_pretrained(tmp_path / "model")
+    assert again.config.levels == 5
+    assert [s.value for s in again.score(drawn.images[:4])] == pytest.approx(
+        [s.value for s in telling.score(drawn.images[:4])], abs=1e-6
+    )

@@ -145,14 +145,16 @@ class EnsembleScorer(AskedWithImages):
     def leave_one_out(self) -> list[EnsembleScore]:
         """Scores of the references, each compared with all others; they must be the same images for all members."""
         self._check_shared_references("leaving one out")
-        return list(self._scores(self._combined(self._told(self._references), self._others)))
+        told = [one._replace(levels=None) for one in self._told(self._references)]  # as a single model does
+        return list(self._scores(self._combined(told, self._others)))
 
     def _told(self, embedded: Sequence[Gaussians]) -> list[Told]:
         pairs = zip(self.members, embedded, strict=True)
-        return [Told(member.outcomes(gaussians), member.degrees(gaussians)) for member, gaussians in pairs]
+        return [Told(m.outcomes(own), m.degrees(own), m.levels(own)) for m, own in pairs]
 
     def _combined(self, told: Sequence[Told], weights: Floats | None = None) -> Combined:
-        alone = [member.solved(one.outcomes, weights) for member, one in zip(self.members, told, strict=True)]
+        pairs = zip(self.members, told, strict=True)
+        alone = [member.solved(one.outcomes, one.levels, weights) for member, one in pairs]
         values = np.stack([estimates.value for estimates in alone])
         if self.bradley_terry is None:
             together = Estimates(values.mean(0), np.mean([estimates.standard_error for estimates in alone], axis=0))

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from uol.backbones import Backbone
 from uol.gaussians import Gaussians, averaged, rectified_mean
 from uol.image_views import views
+from uol.losses import level_moments
 from uol.model_config import ModelConfig, ScoringConfig
+from uol.scale import Scale
 
 _AS_IT_IS = ScoringConfig()
 _ON_GPU = 2**29  # bytes of hidden rows compared at once; a layer's input and output are there together
@@ -148,6 +150,7 @@ class OrderModel(FeatureModel):
         self.mean = nn.Linear(self.width, config.dimensions)
         self.log_variance = nn.Linear(self.width, config.dimensions) if config.uncertain else None
         self.comparator = Comparator(config.dimensions, config.hidden)
+        self.levels = nn.Linear(config.dimensions, config.levels) if config.levels else None
         if self.log_variance is not None:
             nn.init.zeros_(self.log_variance.weight)
             nn.init.constant_(self.log_variance.bias, config.initial_log_variance)
@@ -162,6 +165,13 @@ class OrderModel(FeatureModel):
         if self.log_variance is None:
             return Gaussians(mean, mean.new_full(mean.shape, float("-inf")))
         return Gaussians(mean, self.log_variance(features))
+
+    def level_mean(self, places: Tensor, scale: Scale) -> Tensor:
+        """The means of the panel's histograms, told from the means of Gaussians: (N, D) → (N,)."""
+        assert self.levels is not None
+        logits = self.levels(places.to(self.levels.weight.device)).double()
+        spaced = torch.linspace(scale.low, scale.high, self.config.levels, dtype=torch.float64, device=logits.device)
+        return level_moments(logits, spaced)[0]
 
     @torch.inference_mode()
     def embed(self, images: Tensor, scoring: ScoringConfig = _AS_IT_IS, batch_size: int = 128) -> Gaussians:

@@ -43,6 +43,9 @@ class ModelConfig(BaseModel):
     dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
     hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
     uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
+    levels: int = Field(
+        0, ge=0, description="of ratings: the panel's histogram is told too, from an image's place; 0: order alone"
+    )
     initial_log_variance: float = Field(
         -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
     )
@@ -51,6 +54,12 @@ class ModelConfig(BaseModel):
     def _crop_fits(self) -> Self:
         if self.crop > self.resize:
             raise ValueError(f"a crop of {self.crop} pixels does not fit images resized to {self.resize}")
+        return self
+
+    @model_validator(mode="after")
+    def _levels_are_several(self) -> Self:
+        if self.levels == 1:
+            raise ValueError("levels: a histogram has two levels at least; 0 is none")
         return self
 
     @model_validator(mode="after")
@@ -94,6 +103,9 @@ class ScoringConfig(BaseModel):
     )
     level: bool = Field(False, description="bring all images to one brightness and one contrast first")
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
+    levels: float = Field(
+        0.5, ge=0, le=1, description="share of the histogram's mean in a score; for models that tell one (model.levels)"
+    )
 
 
 class PanelConfig(BaseModel):

@@ -39,10 +39,14 @@ _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images
 
 
 class Told(NamedTuple):
-    """What one network says of N images: outcomes against its references (N, R, 3), degrees of dispersion (N,)."""
+    """What one network says of N images: outcomes against its references (N, R, 3), degrees of dispersion (N,).
+
+    `levels` are the means of the panel's histograms, (N,), where these have a part in scores.
+    """
 
     outcomes: npt.NDArray[np.float64]
     degrees: npt.NDArray[np.float64]
+    levels: npt.NDArray[np.float64] | None = None
 
 
 class Scorer(AskedWithImages):
@@ -97,8 +101,8 @@ class Scorer(AskedWithImages):
         told = self.begin_outcomes(pixels)
 
         def wait() -> list[Score]:
-            outcomes, degrees = told()
-            return self._scores(self.solved(outcomes), degrees)
+            outcomes, degrees, levels = told()
+            return self._scores(self.solved(outcomes, levels), degrees)
 
         return wait
 
@@ -108,8 +112,10 @@ class Scorer(AskedWithImages):
         if self.on_gpu and not pixels.is_cuda:
             pixels = pixels.pin_memory()  # itself where it is already
         gaussians = self._embed_for_scores(pixels.to(self._device, non_blocking=True))
-        found = self._probabilities(gaussians, self._left, self._right), self._degrees(gaussians)
-        outcomes, degrees = (values.to("cpu", non_blocking=True) for values in found)
+        found = [self._probabilities(gaussians, self._left, self._right), self._degrees(gaussians)]
+        if self._tells_levels:
+            found.append(self.model.level_mean(gaussians.mean, self.panel.scale))
+        arriving = [values.to("cpu", non_blocking=True) for values in found]
         arrived = torch.cuda.Event(blocking=True) if self.on_gpu else None  # type: ignore[no-untyped-call]
         if arrived is not None:
             arrived.record()
@@ -117,7 +123,7 @@ class Scorer(AskedWithImages):
         def wait() -> Told:
             if arrived is not None:
                 arrived.synchronize()
-            return Told(outcomes.numpy(), degrees.numpy())
+            return Told(*(values.numpy() for values in arriving))
 
         return wait
 
@@ -188,19 +194,42 @@ class Scorer(AskedWithImages):
     def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
         """Bradley-Terry scores before calibration; `leave_one_out` where the images are the references themselves."""
         outcomes = self.outcomes(gaussians)
-        return self.solved(outcomes, 1 - np.eye(len(outcomes)) if leave_one_out else None)
+        if leave_one_out:  # what the network tells by heart of images that trained it cannot be left out
+            return self.solved(outcomes, None, 1 - np.eye(len(outcomes)))
+        return self.solved(outcomes, self.levels(gaussians))
 
     def solved(
-        self, outcomes: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None = None
+        self,
+        outcomes: npt.NDArray[np.float64],
+        levels: npt.NDArray[np.float64] | None = None,
+        weights: npt.NDArray[np.float64] | None = None,
     ) -> bradley_terry.Estimates:
-        """Bradley-Terry scores of images whose outcomes against the references (N, R, 3) are known."""
-        return bradley_terry.estimate(
+        """Bradley-Terry scores of images whose outcomes against the references (N, R, 3) are known.
+
+        Where the means of their histograms are given too, (N,), these have their share.
+        """
+        found = bradley_terry.estimate(
             read_outcomes(outcomes, self.scoring.outcomes),
             self.references.scores,
             self.bradley_terry,
             (self.panel.low, self.panel.high),
             weights,
         )
+        if levels is None:
+            return found
+        share = self.scoring.levels
+        return bradley_terry.Estimates((1 - share) * found.value + share * levels, found.standard_error)
+
+    @torch.inference_mode()
+    def levels(self, gaussians: Gaussians) -> npt.NDArray[np.float64] | None:
+        """The means of the panel's histograms, (N,); None where they have no part in scores."""
+        if not self._tells_levels:
+            return None
+        return self.model.level_mean(gaussians.mean, self.panel.scale).cpu().numpy()
+
+    @property
+    def _tells_levels(self) -> bool:
+        return self.model.levels is not None and self.scoring.levels > 0
 
     @classmethod
     def degrees(cls, gaussians: Gaussians) -> npt.NDArray[np.float64]:
@@ -278,7 +307,8 @@ class Scorer(AskedWithImages):
     def anchor_embedded(self, rated: RatedImages, gaussians: Gaussians) -> Scorer:
         """As `anchor`, with rated images that are embedded already."""
         check_anchors(rated)
-        scorer = Scorer.build(self.model, rated, gaussians, self.scoring, per_bin=len(rated))
+        scoring = self.scoring.model_copy(update={"levels": 0.0})  # the histograms are those of the former panel
+        scorer = Scorer.build(self.model, rated, gaussians, scoring, per_bin=len(rated))
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
         # Even ten anchors need the line: another panel's standard is what they are there to tell.
         calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error, enough=FEWEST_ANCHORS)

@@ -167,8 +167,10 @@ _PLAIN = _augmented(contrast=0.06, brightness=0.02, saturation=(1.0, 1.0), grey=
 _MIXED = _augmented(mix=0.4)
 _WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
 _SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
+_LEVELS = {"model.levels": 5}
 
 _HALF = PlanRow("half", "uol", HALF, base=HALF)
+_HALF_LEVELS = _change(_HALF, "histograms told from places", "levels", _LEVELS)
 _IDEAS = (
     _HALF,
     _change(_HALF, "hard targets", "hard-targets", {"order_target": "hard"}),
@@ -176,6 +178,9 @@ _IDEAS = (
     _change(_HALF, "closed-form sampling", "closed-form", {"sampling": "closed-form"}),
     _change(_HALF, "antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
     _change(_HALF, "without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
+    _HALF_LEVELS,
+    _change(_HALF_LEVELS, "the same, read: comparisons alone", "compared", {"scoring.levels": 0.0}, read=True),
+    _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", {"scoring.levels": 1.0}, read=True),
     _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
     _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
     _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
@@ -209,6 +214,7 @@ _READINGS = (
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
 _STRONG_WHOLE = _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256})
+_STRONG_LEVELS = _change(_STRONG, "histograms told from places", "levels", _LEVELS)
 _DISTILLED = PlanRow("distilled: strong, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
 _RECIPES = (
     _STRONG,
@@ -218,6 +224,9 @@ _RECIPES = (
     _STRONG_WHOLE,
     _change(_STRONG_WHOLE, "the same, read: faces aligned", "aligned", {"model.framing": "face"}, read=True),
     _change(_STRONG, "read: six views", "six-views", _SIX_VIEWS, read=True),
+    _STRONG_LEVELS,
+    _change(_STRONG_LEVELS, "the same, read: comparisons alone", "compared", {"scoring.levels": 0.0}, read=True),
+    _change(_STRONG_LEVELS, "the same, read: six views", "six-views", _SIX_VIEWS, read=True),
     _DISTILLED,
     _change(_DISTILLED, "distilled without blended faces", "unblended", _augmented(mix=0.0), needs="teachers"),
     _change(_DISTILLED, "distilled, read: six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),

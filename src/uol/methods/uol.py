@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uol.calibration import ENOUGH_FOR_LINE
-from uol.errors import UolError
+from uol.errors import CallError, UolError
 from uol.gaussians import Gaussians, sample
 from uol.losses import (
     dispersion_divergence,
@@ -35,13 +35,19 @@ class Uol(Method):
 
     takes_panels = True
     takes_teachers = True
+    tells_levels = True
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         super().__init__(recipe, scale, levels, panels)
         self.model = OrderModel(recipe.model, self.pretrained)
         self.prepare(self.model.backbone)
         self.score_head = nn.Linear(self.model.width, panels) if recipe.score_weight else None
-        units = panels * levels if recipe.histogram_weight else 0
+        if recipe.model.levels and (panels, recipe.model.levels) != (1, levels):
+            raise CallError(
+                f"model.levels: {recipe.model.levels}: one panel is wanted, whose histograms of ratings have so many "
+                f"levels, not {panels} with {levels}"
+            )
+        units = panels * levels if recipe.histogram_weight and not recipe.model.levels else 0
         self.histogram_head = nn.Linear(self.model.width, units) if units else None
         if self.score_head is not None:
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
@@ -56,18 +62,23 @@ class Uol(Method):
             self._teachers.to(self.device)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The losses of the order, and of the helpers, which are dropped after training."""
+        """The losses of the order, of the histograms where the model tells them, and of helpers, dropped afterwards."""
         if self._teachers is not None:
             told = self._teachers.judge(batch.images, batch.first, batch.second)
             batch = batch._replace(target=torch.lerp(batch.target, told, self.recipe.teacher_weight))
         features = self.model.features(batch.images)
-        losses = self.order_losses(self.model.gaussians(features), batch)
+        gaussians = self.model.gaussians(features)
+        losses = self.order_losses(gaussians, batch)
         if self.score_head is not None:
             score = self._of_panel(self.score_head(features), batch.panel)[:, 0]
             losses["score"] = F.mse_loss(score.float(), batch.scores / self.scale.unit)
             losses["total"] = losses["total"] + self.recipe.score_weight * losses["score"]
-        if self.histogram_head is not None:
+        logits = None
+        if self.model.levels is not None:
+            logits = self.model.levels(gaussians.mean)
+        elif self.histogram_head is not None:
             logits = self._of_panel(self.histogram_head(features), batch.panel)
+        if logits is not None:
             losses["histogram"] = histogram_cross_entropy(logits.float(), batch.histogram)
             losses["total"] = losses["total"] + self.recipe.histogram_weight * losses["histogram"]
         return losses

@@ -121,6 +121,12 @@ class Recipe(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _levels_are_learnt(self) -> Self:
+        if self.model.levels and not self.histogram_weight:
+            raise ValueError("model.levels needs histogram_weight above 0, by which histograms are learnt")
+        return self
+
+    @model_validator(mode="after")
     def _blends_are_of_no_group(self) -> Self:
         if self.pairs_within == "group" and self.augmentation.mix:
             raise ValueError("pairs_within: group needs augmentation.mix of 0: a blended image is of no group")
