@@ -46,10 +46,10 @@ def scored(raw, count, calibration, panel=PANEL, dispersion=0.6):
     return score, outcomes, references
 
 
-def drawn(raw=3.2, count=40, calibration=None, panel=PANEL, dispersion=0.6, title="a.jpg"):
+def drawn(raw=3.2, count=40, calibration=None, panel=PANEL, dispersion=0.6, title="a.jpg", levels=None):
     calibration = calibration or Calibration(images=50)
     score, outcomes, references = scored(raw, count, calibration, panel, dispersion)
-    figure = explain(CROP, score, outcomes, references, MODEL, calibration, panel, title)
+    figure = explain(CROP, score, outcomes, references, MODEL, calibration, panel, title, levels)
     return figure, score, outcomes, references
 
 
@@ -112,6 +112,13 @@ def test_score_interval_and_words():
     assert "a $x$ b.jpg" in text
 
 
+def test_the_mean_of_a_histogram_is_marked_beside_the_score():
+    figure, *_ = drawn(levels=3.6)
+    mark = figure.axes[1].lines[-1]
+    assert (list(mark.get_xdata()), list(mark.get_ydata())) == ([3.6], [BAR])
+    assert "mean of the histogram it tells" in words(figure)
+
+
 def test_ratings_to_expect_are_normal_within_the_scale():
     ratings, height = ratings_to_expect(Score(4.5, 4, 5, 0.7, 0.1), Scale(1, 5))
     assert (ratings.min(), ratings.max()) == (1, 5)
@@ -128,10 +135,10 @@ def test_an_unknown_dispersion_is_left_out():
     assert "nan" not in "".join(words(figure))
 
 
-@pytest.mark.parametrize(("raw", "count"), [(1.0, 10), (3.0, 340), (10.0, 10)])
-def test_no_words_overlap_or_leave_the_picture(raw, count):
+@pytest.mark.parametrize(("raw", "count", "levels"), [(1.0, 10, None), (3.0, 340, 3.2), (10.0, 10, None)])
+def test_no_words_overlap_or_leave_the_picture(raw, count, levels):
     panel = PanelConfig(name="a panel 我们 " + "x" * 90, low=1, high=10)
-    figure, *_ = drawn(raw, count, panel=panel, title="照片 " + "long name " * 20 + "\n.jpg")
+    figure, *_ = drawn(raw, count, panel=panel, title="照片 " + "long name " * 20 + "\n.jpg", levels=levels)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     width, height = canvas.get_width_height()

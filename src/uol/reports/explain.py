@@ -46,11 +46,13 @@ def explain(
     calibration: Calibration,
     panel: PanelConfig,
     title: str,
+    levels: float | None = None,
 ) -> Figure:
     """The crop that the network saw, beside the panel's scale with the score and all it comes from.
 
     outcomes (R, 3) are as Bradley-Terry was given them, references (R,) the scores of those that the image was
-    compared with. No reference is shown but as a mark at its score.
+    compared with. No reference is shown but as a mark at its score. `levels` is the mean of the histogram that a model
+    tells, on the scale of scores, where it has a part in them.
     """
     outcomes, references = np.asarray(outcomes, np.float64), np.asarray(references, np.float64)
     figure = Figure(figsize=(12.0, 5.8), dpi=100, layout=ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.12))
@@ -60,7 +62,7 @@ def explain(
     figure.suptitle(drawable(title, 90), x=0.01, ha="left", size=13, family=FONT, parse_math=False)
     _draw_crop(axes["crop"], crop)
     curve = likelihood_curve(outcomes, references, bradley_terry, panel.scale, calibration)
-    _draw_score(axes["score"], score, curve, panel.scale, calibration)
+    _draw_score(axes["score"], score, curve, panel.scale, calibration, levels)
     _draw_references(axes["references"], outcomes.argmax(-1), references)
     margin = 0.06 * panel.scale.unit  # marks at the ends of the scale are seen whole
     for name in ("score", "references"):
@@ -89,6 +91,7 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
     for row, path in zip(rows, picture_paths([row["image"] for row in rows], target), strict=True):
         pixels = _framed_again(scorer, row)
         gaussians = scorer.embed_pixels(torch.from_numpy(pixels[None]))
+        levels = scorer.levels(gaussians)
         outcomes = read_outcomes(scorer.outcomes(gaussians), scorer.scoring.outcomes)[0]
         figure = explain(
             pixels.transpose(1, 2, 0),
@@ -99,6 +102,7 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
             scorer.calibration,
             scorer.panel,
             Path(row["image"]).name,
+            None if levels is None else float(scorer.calibration.value(levels, scorer.panel.scale)[0]),
         )
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png")
@@ -182,7 +186,14 @@ def _draw_crop(ax: Axes, crop: npt.NDArray[np.uint8]) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _draw_score(ax: Axes, score: Score, curve: tuple[Floats, Floats], scale: Scale, calibration: Calibration) -> None:
+def _draw_score(
+    ax: Axes,
+    score: Score,
+    curve: tuple[Floats, Floats],
+    scale: Scale,
+    calibration: Calibration,
+    levels: float | None,
+) -> None:
     value, low, high, dispersion = (
         f"{number:.{scale.decimals}f}" for number in (score.value, score.low, score.high, score.dispersion)
     )
@@ -202,7 +213,12 @@ def _draw_score(ax: Axes, score: Score, curve: tuple[Floats, Floats], scale: Sca
             label=f"single ratings to expect (sd {dispersion})",
         )  # fmt: skip
     ax.axhline(0, color="#bbbbbb", lw=0.8, zorder=1)
-    ax.set_title(f"{value}  ({level} interval {low} to {high})", loc="left", size=17, color=BLUE, pad=50)
+    pad = 50  # room for a legend of two rows
+    if levels is not None:
+        told = "mean of the histogram it tells"
+        ax.plot(levels, BAR, "D", color=PURPLE, ms=7, mec="white", zorder=4, label=told)
+        pad = 72
+    ax.set_title(f"{value}  ({level} interval {low} to {high})", loc="left", size=17, color=BLUE, pad=pad)
     # Above the plot: inside it, some score would lie under the words.
     ax.legend(
         frameon=False, fontsize=10, loc="lower left", bbox_to_anchor=(-0.012, 1.0), ncols=2, borderaxespad=0.3,
