@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quick import quick_recipe
 from uol import Scorer, bradley_terry
@@ -18,7 +20,7 @@ from uol.ensemble import EnsembleScorer
 from uol.ensemble_folder import load_members
 from uol.errors import CallError, UolError
 from uol.image_views import shown_to
-from uol.model_config import PanelConfig, ScoringConfig
+from uol.model_config import ModelConfig, PanelConfig, ScoringConfig, common_view
 from uol.model_folder import load_scorer
 from uol.released import fingerprint, open_model
 from uol.scores import EnsembleScore
@@ -262,7 +264,7 @@ def test_damage_is_named(folder, tmp_path):
     with pytest.raises(UolError, match=r"members/2: not a whole model folder: model.safetensors"):
         Scorer.from_pretrained(copy)
     shutil.rmtree(copy / "members/2")
-    with pytest.raises(UolError, match="members/2: no such model folder"):
+    with pytest.raises(UolError, match="names 2, which is neither in members nor a model that ships"):
         Scorer.from_pretrained(copy)
     config = json.loads((copy / "config.json").read_text())
     for change, message in (
@@ -333,3 +335,39 @@ def test_from_the_shell(uol, folder, image_files, drawn, tmp_path):
     code, _, err = uol("export", folder, "--out", tmp_path / "graphs")
     assert (code, err.count("\n")) == (2, 1)
     assert "cannot be exported" in err
+
+
+@pytest.fixture(scope="module")
+def telling(drawn):
+    """Two models that tell the panel's histograms too."""
+    recipe = quick_recipe(epochs=1, histogram_weight=1.0).with_changes({"model.levels": 5})
+    packed = PackedImages.pack(drawn, recipe.model)
+    seeds = [recipe.model_copy(update={"seed": seed, "held_out_seed": 0}) for seed in (0, 1)]
+    return [run(packed, own, accelerator="cpu").scorer for own in seeds]
+
+
+def test_histograms_have_their_share_in_the_mean(telling, drawn):
+    made = EnsembleScorer(telling)
+    alone = [member.raw_estimates(member.embed(drawn.images[:5])).value for member in telling]
+    compared = [member.solved(member.outcomes(member.embed(drawn.images[:5]))).value for member in telling]
+    assert not np.allclose(alone, compared, atol=0.01)
+    assert np.allclose([s.value for s in made.score(drawn.images[:5])], np.mean(alone, 0), atol=1e-5)
+
+
+def test_what_networks_tell_by_heart_is_left_out_with_each_reference(telling, packed, drawn):
+    own = shared(telling, packed, drawn, seeds=(0, 0))
+    made = EnsembleScorer(own)
+    alone = [member.raw_estimates(member.references.gaussians, leave_one_out=True).value for member in own]
+    assert np.allclose([s.value for s in made.leave_one_out()], np.mean(alone, 0), atol=1e-5)
+    with pytest.raises(CallError, match="tell histograms have no mean of outcomes"):
+        EnsembleScorer(own, "outcomes")
+
+
+@given(st.lists(st.tuples(st.integers(8, 400), st.integers(1, 400)), min_size=1, max_size=4))
+def test_a_common_view_holds_what_each_model_is_shown(sizes):
+    models = [ModelConfig(resize=resize, crop=min(crop, resize)) for resize, crop in sizes]
+    view = common_view(models)
+    assert view.resize == max(model.resize for model in models)
+    assert all(model.sees_within(view) for model in models)
+    smaller = view.model_copy(update={"crop": view.crop - 1})
+    assert not all(model.sees_within(smaller) for model in models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import combinations
 
 import numpy as np
@@ -15,6 +16,7 @@ from uol.calibration import Calibration
 from uol.errors import CallError
 from uol.model_config import PanelConfig
 from uol.order import Order
+from uol.reports import explain as explain_module
 from uol.reports.explain import (
     BAR,
     RATINGS_TOP,
@@ -199,3 +201,15 @@ def test_rows_become_pictures(trained, image_files, tmp_path):
     assert [path.name for path in paths] == [path.name for path in files]
     with Image.open(paths[0]) as picture:
         assert picture.width == 1200
+
+
+def test_a_model_that_tells_histograms_has_their_mean_in_its_picture(trained, image_files, tmp_path, monkeypatch):
+    drawn_with = []
+    real = explain_module.explain
+    monkeypatch.setattr(explain_module, "explain", lambda *parts: drawn_with.append(parts[-1]) or real(*parts))
+    row = {"image": str(sorted(image_files.iterdir())[0]), "face": None}
+    scorer = copy.copy(trained.scorer)
+    list(explain_rows(scorer, [row], tmp_path / "a.png"))
+    scorer.levels = lambda gaussians: np.array([3.5])
+    list(explain_rows(scorer, [row], tmp_path / "b.png"))
+    assert drawn_with == [None, pytest.approx(float(scorer.calibration.value([3.5], (1, 5))[0]))]

@@ -78,8 +78,8 @@ def assert_same_answers(scorer, folder, sizes=(1, 3, 40)):
         ({"mirror": True}, {"uncertain": False, "backbone": "test_vit", "crop": 160}),
         ({}, {"backbone": "tf_efficientnet_lite0", "pooling": "positions", "crop": 64}),
         ({}, {"backbone": "vgg11", "pooling": "positions"}),
-        ({"levels": 0.7, "mirror": True}, {"levels": 5}),
-        ({"levels": 0.0}, {"levels": 10}),
+        ({"histogram_share": 0.7, "mirror": True}, {"levels": 5}),
+        ({"histogram_share": 0.0}, {"levels": 10}),
     ],
 )
 def test_graphs_answer_as_pytorch_does(tmp_path, scoring, model):

@@ -148,7 +148,7 @@ def test_models_that_ship_are_released_as_one(shelf, runs, drawn):
     assert line.images == 16  # those that both held out
     text = (shelf / "c" / "README.md").read_text()
     assert text == renewed_card(shelf / "c", results)
-    for words in ("`a` and `b`, which ship beside it", "the mean of the predictions of networks", "measures nothing"):
+    for words in ("`a`, `b`, which ship beside it", "the mean of the predictions of networks", "measures nothing"):
         assert words in " ".join(text.split())
     before = fingerprint(shelf / "c")
     config = json.loads((shelf / "a" / "config.json").read_text())
@@ -162,11 +162,17 @@ def test_what_cannot_be_released_as_one_is_refused(shelf, runs, drawn, drawn_b):
     results = runs / "results"
     with pytest.raises(CallError, match="absent: no model that ships"):
         release_together(["a", "absent"], shelf / "c", "both", results, drawn)
+    with pytest.raises(CallError, match="a: named twice"):
+        release_together(["a", "a"], shelf / "c", "both", results, drawn)
     with pytest.raises(CallError, match="trained on other images or ratings than those of synthetic-b"):
         release_together(["a", "b"], shelf / "c", "both", results, drawn_b)
     with pytest.raises(CallError, match="no results of recipe quick"):
         release_together(["a", "b"], shelf / "c", "quick", results, drawn)
     told = json.loads((shelf / "b" / "provenance.json").read_text())
+    for key, value in (("recipe", "quick"), ("settings", told["settings"] | {"alpha": 0.7})):
+        (shelf / "b" / "provenance.json").write_text(json.dumps(told | {key: value}))
+        with pytest.raises(CallError, match=r"b: no network of its recipe \w+ is in the results of both"):
+            release_together(["a", "b"], shelf / "c", "both", results, drawn)
     told["settings"]["held_out_seed"] = 3
     (shelf / "b" / "provenance.json").write_text(json.dumps(told))
     with pytest.raises(CallError, match="held out different images"):

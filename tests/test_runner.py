@@ -275,6 +275,35 @@ def test_a_scorer_is_made_again_for_a_reading(folded, drawn_b, tmp_path):
     assert not (reading / "evaluations").exists()
 
 
+def test_a_network_is_read_with_images_framed_otherwise(folded, tmp_path, monkeypatch):
+    """No face is found in drawn ones: their mirror images stand for those that are aligned."""
+    real = runner.pack_other
+
+    def pack(other, model, progress):
+        packed = real(other, model.model_copy(update={"framing": "whole"}), progress)
+        return replace(packed, pixels=packed.pixels.flip(-1)) if model.framing == "face" else packed
+
+    monkeypatch.setattr(runner, "pack_other", pack)
+    aligned = PlanRow("d", "order-learning", "matched-aligned", {"model.framing": "face"}, network=ORDER)
+    bench = Bench(folded, tmp_path, {}, slim=True)
+    assert [o.state for o in run_all(bench, [ORDER, aligned], ["1"])[0]] == ["done", "done"]
+    place = tmp_path / "order-learning-matched-aligned" / "fold-1"
+    network, reading = read_run(tmp_path / "order-learning-matched" / "fold-1"), read_run(place)
+    whole = PackedImages.pack(folded, quick_recipe().model)
+    mirrored = replace(whole, pixels=whole.pixels.flip(-1))
+    assert network.provenance.data.pixels == whole.checksum
+    assert reading.provenance.data.pixels == mirrored.checksum != whole.checksum
+    scorer = Scorer.from_pretrained(place)
+    assert scorer.config.framing == "face"
+    test = mirrored.subset(folded.splits["fold-1"].test)
+    told = pd.read_csv(place / "predictions.csv")["value"]
+    assert np.allclose(told, [score.value for score in scorer.score_exactly(test.centre)], atol=1e-4)
+    assert run_all(bench, [aligned], ["1"])[0][0].state == "there"
+    shutil.rmtree(place / "model")  # as readings were kept once
+    assert run_all(bench, [aligned], ["1"])[0][0].state == "done"
+    assert (place / "model").is_dir()
+
+
 def test_what_a_row_needs_reaches_it_alone(folded, tmp_path):
     taught = PlanRow("d", "uol", "matched-taught", needs="teachers")
     changes = {"epochs": 1, "teachers": ["runs/{split}"]}

@@ -202,7 +202,7 @@ def test_histograms_have_their_share_in_scores(telling, drawn):
         shares = telling.model.levels(gaussians.mean).softmax(-1).numpy().astype(np.float64)
     told = shares @ np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     compared = copy.copy(telling)
-    compared.scoring = telling.scoring.model_copy(update={"levels": 0.0})
+    compared.scoring = telling.scoring.model_copy(update={"histogram_share": 0.0})
     assert compared.levels(gaussians) is None
     alone = compared.raw_estimates(gaussians)
     both = telling.raw_estimates(gaussians)
@@ -215,7 +215,7 @@ def test_histograms_have_their_share_in_scores(telling, drawn):
 
 def test_histograms_of_one_panel_have_no_part_in_anothers_scores(telling, drawn, drawn_b):
     anchored = telling.anchor(drawn_b)
-    assert anchored.scoring.levels == 0
+    assert anchored.scoring.histogram_share == 0
     assert anchored.levels(anchored.references.gaussians) is None
     plain = copy.copy(telling)
     plain.scoring = anchored.scoring

@@ -86,6 +86,8 @@ class EnsembleScorer(AskedWithImages):
         self.bradley_terry = None
         if combine == "outcomes":
             self._check_shared_references("the mean of outcomes")
+            if any(member.tells_levels for member in members):
+                raise CallError("members that tell histograms have no mean of outcomes; combine their scores")
             self.bradley_terry = bradley_terry_model or self._fitted()
         lines = [member.calibration for member in members]
         known = all(line.dispersion_intercept is not None for line in lines)

@@ -24,7 +24,7 @@ def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half
         write_ensemble_config(ensemble, names, temporary)
         for name, member in zip(names, ensemble.members, strict=True):
             save_scorer(member, temporary / MEMBERS / name, half)
-        write_text(temporary / CARD, _card(ensemble))
+        write_text(temporary / CARD, ensemble_card(ensemble))
 
 
 def write_ensemble_config(ensemble: EnsembleScorer, names: Sequence[str], folder: Path) -> None:
@@ -51,6 +51,11 @@ def load_model(name: str | os.PathLike[str]) -> Scorer | EnsembleScorer:
     if not is_ensemble(folder):
         return load_scorer(folder)
     config = read_ensemble_config(folder)
+    for member in config.members:
+        if not member_folder(folder, member.name).is_dir():
+            raise UolError(
+                f"{folder / CONFIG}: names {member.name}, which is neither in {MEMBERS} nor a model that ships"
+            )
     members = [load_scorer(member_folder(folder, member.name)) for member in config.members]
     standards = [Standard(member.degree_offset, member.degree_factor) for member in config.members]
     try:
@@ -68,10 +73,10 @@ def load_members(name: str | os.PathLike[str]) -> list[Scorer]:
     return model.members if isinstance(model, EnsembleScorer) else [model]
 
 
-def _card(ensemble: EnsembleScorer) -> str:
+def ensemble_card(ensemble: EnsembleScorer, calibrated_on: str = "held-out images") -> str:
     """The README.md of an ensemble's folder."""
     calibration, panel = ensemble.calibration, ensemble.panel
-    made = f"calibrated on {calibration.images} held-out images" if calibration.images else "not calibrated"
+    made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
     how = {"scores": "mean of the members' scores", "outcomes": "mean of the members' outcome probabilities"}
     rows = "\n".join(
         f"| {Path(MEMBERS) / str(number)} | {member.config.backbone}, {member.config.crop} px, "

@@ -103,7 +103,7 @@ class ScoringConfig(BaseModel):
     )
     level: bool = Field(False, description="bring all images to one brightness and one contrast first")
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
-    levels: float = Field(
+    histogram_share: float = Field(
         0.5, ge=0, le=1, description="share of the histogram's mean in a score; for models that tell one (model.levels)"
     )
 

@@ -29,7 +29,7 @@ from uol.model_config import (
     read_ensemble_config,
 )
 from uol.references import ReferenceSet
-from uol.released import find_model
+from uol.released import find_model, member_folders
 from uol.scorer import Scorer
 from uol.tensors import write_tensors
 
@@ -68,8 +68,10 @@ def keep_anchored(scorer: Scorer | EnsembleScorer, folder: str | os.PathLike[str
         scorer.save_pretrained(folder, half=_in_half(base / MODEL))
         card = model_card(scorer, "the anchors themselves, each scored with itself left out")
     else:
-        scorer.save_pretrained(folder)
-        card = (Path(folder) / CARD).read_text(encoding="utf-8")
+        from uol.ensemble_folder import ensemble_card
+
+        scorer.save_pretrained(folder, half=all(_in_half(member / MODEL) for member in member_folders(base)))
+        card = ensemble_card(scorer, "the anchors themselves, each scored with itself left out")
     told = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
     terms = "The card of the model that was anchored, whose terms hold for this one too:"
     write_text(Path(folder) / CARD, f"{card}\n---\n\n{terms}\n\n{told}")

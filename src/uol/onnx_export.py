@@ -73,8 +73,8 @@ class ScoringGraph(nn.Module):
         left, right = self.model.comparator.left(self.references), self.model.comparator.right(self.references)
         outcomes = _probabilities(self.model.comparator, mean[:, None], left, right, self.scoring.both_directions)
         raw, error = self.maximum(outcomes)
-        if self.model.levels is not None and self.scoring.levels > 0:
-            share = self.scoring.levels
+        if self.model.levels is not None and self.scoring.histogram_share > 0:
+            share = self.scoring.histogram_share
             raw = (1 - share) * raw + share * self.model.level_mean(mean, self.panel.scale)
         low, high = self.panel.low, self.panel.high
         calibration = self.calibration

@@ -61,7 +61,7 @@ def member_folders(folder: Path) -> list[Path]:
     """The folders of an ensemble's networks; none for a model of one."""
     try:
         members = json.loads((folder / "config.json").read_text(encoding="utf-8"))["members"]
-        return [member_folder(folder, member["name"]) for member in members]
+        return [member_folder(folder, Path(member["name"]).name) for member in members]
     except (OSError, ValueError, TypeError, KeyError):
         return []
 

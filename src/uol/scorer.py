@@ -113,7 +113,7 @@ class Scorer(AskedWithImages):
             pixels = pixels.pin_memory()  # itself where it is already
         gaussians = self._embed_for_scores(pixels.to(self._device, non_blocking=True))
         found = [self._probabilities(gaussians, self._left, self._right), self._degrees(gaussians)]
-        if self._tells_levels:
+        if self.tells_levels:
             found.append(self.model.level_mean(gaussians.mean, self.panel.scale))
         arriving = [values.to("cpu", non_blocking=True) for values in found]
         arrived = torch.cuda.Event(blocking=True) if self.on_gpu else None  # type: ignore[no-untyped-call]
@@ -217,19 +217,20 @@ class Scorer(AskedWithImages):
         )
         if levels is None:
             return found
-        share = self.scoring.levels
+        share = self.scoring.histogram_share
         return bradley_terry.Estimates((1 - share) * found.value + share * levels, found.standard_error)
 
     @torch.inference_mode()
     def levels(self, gaussians: Gaussians) -> npt.NDArray[np.float64] | None:
         """The means of the panel's histograms, (N,); None where they have no part in scores."""
-        if not self._tells_levels:
+        if not self.tells_levels:
             return None
         return self.model.level_mean(gaussians.mean, self.panel.scale).cpu().numpy()
 
     @property
-    def _tells_levels(self) -> bool:
-        return self.model.levels is not None and self.scoring.levels > 0
+    def tells_levels(self) -> bool:
+        """Whether histograms have a part in scores."""
+        return self.model.levels is not None and self.scoring.histogram_share > 0
 
     @classmethod
     def degrees(cls, gaussians: Gaussians) -> npt.NDArray[np.float64]:
@@ -307,7 +308,9 @@ class Scorer(AskedWithImages):
     def anchor_embedded(self, rated: RatedImages, gaussians: Gaussians) -> Scorer:
         """As `anchor`, with rated images that are embedded already."""
         check_anchors(rated)
-        scoring = self.scoring.model_copy(update={"levels": 0.0})  # the histograms are those of the former panel
+        scoring = self.scoring
+        if self.tells_levels:  # the former panel's histograms
+            scoring = scoring.model_copy(update={"histogram_share": 0.0})
         scorer = Scorer.build(self.model, rated, gaussians, scoring, per_bin=len(rated))
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
         # Even ten anchors need the line: another panel's standard is what they are there to tell.

@@ -276,10 +276,11 @@ def release(
     """
     from uol.cli.data import load
     from uol.experiments.release import release as make
-    from uol.experiments.release_together import release_together
+    from uol.experiments.release_together import check_ship, release_together
 
     _check(results)
     if len(run) > 1:
+        check_ship(run)
         release_together(run, out, recipe, results, load(data, root, None))
         say(f"model: {out}, of {len(run)} models that ship")
         return

@@ -93,6 +93,7 @@ def match_runs(
     folds = [Fold(split, members, out if single else out / split) for split, members in found.items()]
     for fold in folds:
         _check_different(fold)
+        _check_panels(fold)
         if combine != "predictions":
             _check_alike(fold, len(rated.splits[fold.split].train))
         _check_place(fold, name, combine)
@@ -201,8 +202,6 @@ def result_of(
 def _panels(results: Sequence[Result]) -> list[PanelData] | None:
     """The panels that trained any of an ensemble's members, the same for all that several trained; else None."""
     found = [result.provenance.panels for result in results if result.provenance.panels]
-    if len({tuple((panel.name, panel.fingerprint, panel.split) for panel in panels) for panels in found}) > 1:
-        raise CallError("members were trained with different panels beside; average those of the same panels")
     return found[0] if found else None
 
 
@@ -261,6 +260,15 @@ def _read_run(folder: Path, rated: RatedImages, combine: Combined) -> MemberRun:
     if combine != "predictions" and not whole:
         raise CallError(f"{folder}: was trained on a part of {result.split} only, so what it held out is not known")
     return MemberRun(folder, result, check_recipe(result.provenance.settings, str(folder / RESULT)))
+
+
+def _check_panels(fold: Fold) -> None:
+    """Refuse networks that were trained beside different panels: what their mean has learnt from could not be named."""
+    several = [member for member in fold.members if member.result.provenance.panels]
+    told = [[(p.name, p.fingerprint, p.split) for p in one.result.provenance.panels or ()] for one in several]
+    for member, panels in zip(several, told, strict=True):
+        if panels != told[0]:
+            raise CallError(f"{member.folder}: was trained with other panels beside than {several[0].folder}")
 
 
 def _check_different(fold: Fold) -> None:

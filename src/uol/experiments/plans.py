@@ -168,6 +168,7 @@ _MIXED = _augmented(mix=0.4)
 _WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
 _SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
 _LEVELS = {"model.levels": 5}
+_COMPARED, _TOLD_ALONE = {"scoring.histogram_share": 0.0}, {"scoring.histogram_share": 1.0}
 
 _HALF = PlanRow("half", "uol", HALF, base=HALF)
 _HALF_LEVELS = _change(_HALF, "histograms told from places", "levels", _LEVELS)
@@ -179,8 +180,8 @@ _IDEAS = (
     _change(_HALF, "antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
     _change(_HALF, "without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
     _HALF_LEVELS,
-    _change(_HALF_LEVELS, "the same, read: comparisons alone", "compared", {"scoring.levels": 0.0}, read=True),
-    _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", {"scoring.levels": 1.0}, read=True),
+    _change(_HALF_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
+    _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", _TOLD_ALONE, read=True),
     _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
     _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
     _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
@@ -225,7 +226,7 @@ _RECIPES = (
     _change(_STRONG_WHOLE, "the same, read: faces aligned", "aligned", {"model.framing": "face"}, read=True),
     _change(_STRONG, "read: six views", "six-views", _SIX_VIEWS, read=True),
     _STRONG_LEVELS,
-    _change(_STRONG_LEVELS, "the same, read: comparisons alone", "compared", {"scoring.levels": 0.0}, read=True),
+    _change(_STRONG_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
     _change(_STRONG_LEVELS, "the same, read: six views", "six-views", _SIX_VIEWS, read=True),
     _DISTILLED,
     _change(_DISTILLED, "distilled without blended faces", "unblended", _augmented(mix=0.0), needs="teachers"),

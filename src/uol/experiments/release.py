@@ -74,7 +74,8 @@ def card(
     if isinstance(scorer, EnsembleScorer):
         tested = f"""These networks learnt from every image of the data set, so none is left to test them on. The
             figures are means over {folds}: on each, the mean of the predictions of networks made by the same recipes
-            from the other images alone was tested, each after its last epoch."""
+            from the other images alone was tested, each after its last epoch. Intervals of the mean are learnt from
+            the {data["held_out"]} images that all networks held out; on the folds they were not tested."""
     parts = [
         f"""# {name}
 
@@ -144,11 +145,19 @@ def _networks(scorer: Scorer | EnsembleScorer, made: Mapping[str, Any]) -> str:
     config = scorer.config
     framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
     if isinstance(scorer, EnsembleScorer):
-        named = " and ".join(f"`{name}`" for name in made["together"])
+        named = ", ".join(f"`{name}`" for name in made["together"])
         return f"| networks | {named}, which ship beside it and must be there; {framed} |\n| score | mean of theirs |"
+    histogram = _histogram(scorer)
     return f"""| network | {config.backbone}, {config.crop} px, {framed} |
 | psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
-| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |"""
+| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |{histogram}"""
+
+
+def _histogram(scorer: Scorer) -> str:
+    if not scorer.tells_levels:
+        return ""
+    share = scorer.scoring.histogram_share
+    return f"\n| score | {1 - share:.0%} by comparisons, {share:.0%} the mean of the histogram that it tells |"
 
 
 def _figures(row: Row) -> str:

@@ -13,6 +13,7 @@ from uol.ensemble import EnsembleScorer
 from uol.ensemble_folder import write_ensemble_config
 from uol.errors import CallError
 from uol.experiments.release import card, results_of, whole_provenance
+from uol.experiments.result import Result, other_setting
 from uol.files import replacing_folder, write_json, write_text
 from uol.model_folder import CARD, PROVENANCE, check_target, load_scorer
 from uol.rated_images import Indices, RatedImages
@@ -27,15 +28,14 @@ def release_together(models: Sequence[str], out: Path, recipe: str, results: Pat
 
     The card's figures are those of `recipe`, the ensembles of networks that the same recipes made of the folds.
     """
-    for name in models:
-        if name not in names():
-            raise CallError(f"{name}: no model that ships; release it alone first, and add it to those")
+    check_ship(models)
     started = provenance.now()
     folders = [find_model(name) for name in models]
     told = [whole_provenance(folder / PROVENANCE) for folder in folders]
     held_out = _held_out(models, told, rated)
     made = _together(models, told, recipe, started)
     found = results_of(made, results)
+    _check_members(models, told, found[0])
     check_target(out)
     ensemble = EnsembleScorer([load_scorer(folder) for folder in folders])
     packed = PackedImages.pack(rated.subset(held_out), ensemble.config)
@@ -44,6 +44,25 @@ def release_together(models: Sequence[str], out: Path, recipe: str, results: Pat
         write_ensemble_config(ensemble, models, temporary)
         write_json(temporary / PROVENANCE, made)
         write_text(temporary / CARD, card(out.name, ensemble, made, found))
+
+
+def check_ship(models: Sequence[str]) -> None:
+    """Refuse what is no model that ships, or is named twice."""
+    for place, name in enumerate(models):
+        if name not in names():
+            raise CallError(f"{name}: no model that ships; release it alone first, and add it to those")
+        if name in models[:place]:
+            raise CallError(f"{name}: named twice; it counts once")
+
+
+def _check_members(models: Sequence[str], told: Sequence[dict[str, Any]], result: Result) -> None:
+    """Refuse results of other networks: each model must be of one member's recipe and settings."""
+    left = [(member.recipe, member.settings) for member in result.provenance.members or ()]
+    for name, made in zip(models, told, strict=True):
+        same = [one for one in left if one[0] == made["recipe"] and other_setting(one[1], made["settings"]) is None]
+        if not same:
+            raise CallError(f"{name}: no network of its recipe {made['recipe']} is in the results of {result.recipe}")
+        left.remove(same[0])
 
 
 def _held_out(models: Sequence[str], told: Sequence[dict[str, Any]], rated: RatedImages) -> Indices:

@@ -19,7 +19,7 @@ from uol.experiments.elsewhere import BY_DEFAULT, MakeupRule, Other, Predictor, 
 from uol.experiments.plans import Plan, PlanRow
 from uol.experiments.readings import Consistency, Rescored, read_again
 from uol.experiments.result import Result, read_result
-from uol.experiments.trial import RESULT, Origin, finished, trial
+from uol.experiments.trial import MODEL, RESULT, Origin, finished, trial
 from uol.rated_images import RatedImages, Split
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
@@ -234,11 +234,12 @@ def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -
     there = read_result(folder / RESULT) if (folder / RESULT).is_file() else None
     same = there is not None and there.provenance.changes.get("network") == network.source
     same = same and there is not None and with_defaults(there.provenance.settings) == recipe.model_dump(mode="json")
+    by_rule = row.read_by == "consistency"
+    same = same and (by_rule or (folder / MODEL).is_dir())
     missing = bench.missing(folder)
     if same and not missing:
         return "there", there
     training = packed.subset(split.train)
-    by_rule = row.read_by == "consistency"
     reading = Consistency(trained, recipe.threshold) if by_rule else Rescored(trained, recipe, training)
     if same:
         _judge(reading, missing, bench, recipe, folder)

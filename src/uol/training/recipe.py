@@ -56,7 +56,7 @@ class Recipe(BaseModel):
     beta: float = Field(1e-3, ge=0, description="β: weight of the dispersion divergence")
     score_weight: float = Field(0.0, ge=0, description="weight of a helper in training that regresses the score")
     histogram_weight: float = Field(
-        0.0, ge=0, description="weight of a helper that predicts the histogram of ratings, where that is known"
+        0.0, ge=0, description="weight of predicting the histogram of ratings, by a helper or by model.levels"
     )
     teachers: tuple[str, ...] = Field(
         (), description="trained models that judge every batch too; {split} in a path is the split's name"
@@ -124,6 +124,8 @@ class Recipe(BaseModel):
     def _levels_are_learnt(self) -> Self:
         if self.model.levels and not self.histogram_weight:
             raise ValueError("model.levels needs histogram_weight above 0, by which histograms are learnt")
+        if not self.model.levels and self.scoring.histogram_share != ScoringConfig().histogram_share:
+            raise ValueError("scoring.histogram_share is for models that tell histograms; set model.levels")
         return self
 
     @model_validator(mode="after")
