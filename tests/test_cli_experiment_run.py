@@ -133,7 +133,7 @@ def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     from uol.experiments import runner
 
     monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
-    call = ("experiment", "run", "recipes", "--root", "there", "--json")
+    call = ("experiment", "run", "recipes", "--root", "there", "--json", "--set", "histogram_weight=0.5")
     code, out, err = uol(*call)
     assert code == 0, err
     assert "left out: uol (distilled), which needs --set teachers=…" in err
@@ -147,8 +147,8 @@ def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
     from uol.experiments import runner
 
     monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
-    framed = ("--set", "model.framing=face")  # as half has it
-    code, out, err = uol("experiment", "run", "ideas", "--root", "there", "--json", *framed)
+    as_half = ("--set", "model.framing=face", "--set", "histogram_weight=0.5")
+    code, out, err = uol("experiment", "run", "ideas", "--root", "there", "--json", *as_half)
     assert code == 0, err
     assert "left out" not in err
     assert {row["recipe"] for row in json.loads(out)} == {row.recipe for row in find_plan("ideas").rows}
