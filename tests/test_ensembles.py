@@ -19,6 +19,7 @@ from uol.experiments.elsewhere import judge_elsewhere
 from uol.experiments.ensembles import EnsemblePredictor, build, keep, load_networks, match_runs
 from uol.experiments.result import read_result, write_result
 from uol.experiments.trial import Origin, trial
+from uol.model_config import common_view
 from uol.rated_images import Split
 from uol.training.batches import PackedImages
 from uol.training.run import held_out_rows, hold_out
@@ -118,6 +119,18 @@ def test_outcomes_have_references_of_the_same_training_images(runs, rated, packe
     assert np.array_equal(one, other)
     trained = rated.subset(rated.splits["fold-1"].train).subset(held_out_rows(40, fold.members[0].recipe)[0])
     assert set(one) <= set(trained.scores)
+
+
+def test_shared_references_are_shown_to_each_member_as_it_is_used_to(runs, rated, tmp_path):
+    fold = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, tmp_path / "out", "two")[0]
+    narrow, wide = load_networks(fold)
+    narrow.model.config = narrow.config.model_copy(update={"resize": 40})  # the middle of what the other sees
+    packed = PackedImages.pack(rated, common_view([narrow.config, wide.config]))
+    made = build(fold, [narrow, wide], packed, "outcomes")
+    middle = packed.pixels[..., 4:36, 4:36]
+    every = narrow.embed_pixels(middle).mean
+    own = made.members[0].references.gaussians.mean
+    assert all((every - place).abs().amax(1).min() < 1e-5 for place in own)
 
 
 def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, tmp_path):
