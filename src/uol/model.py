@@ -138,7 +138,7 @@ class FeatureModel(nn.Module):
 
     def pooled(self, maps: Tensor) -> Tensor:
         """Feature maps of the backbone to features."""
-        features: Tensor = self.backbone.pool(maps) if self.pool is None else self.pool(maps)
+        features: Tensor = self.backbone.pool(maps) if self.pool is None else self.pool(self.backbone.as_maps(maps))
         return features
 
 

@@ -84,7 +84,7 @@ def _train(
     learnt: str,
 ) -> None:
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    _, optimizer = fabric.setup(method, make_optimizer(trainable, recipe, fabric.device))
+    _, optimizer = fabric.setup(method, make_optimizer(method, recipe, fabric.device))
     start = 0
     if checkpoint is not None and checkpoint.exists():
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)

@@ -84,6 +84,9 @@ class Recipe(BaseModel):
     )
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="each layer of the backbone learns at this share of the next one's rate"
+    )
     batch_size: int = Field(32, ge=2)
     epochs: int = Field(100, ge=1)
     frozen: int = Field(0, ge=0, description="the backbone's first convolutions, this many, keep their weights")

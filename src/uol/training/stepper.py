@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from timm.optim import param_groups_layer_decay
 from torch import Tensor, nn
 
+from uol.backbones import Backbone
 from uol.training.augmentation import augment
 from uol.training.batches import EpochPlan, Feed
 from uol.training.recipe import Recipe
@@ -32,6 +34,7 @@ WORTH_COMPILING = 4000
 """Steps: compiling costs about twenty seconds, and saves about four milliseconds a step of VGG16."""
 
 _MOMENTUM = 0.9
+_SHARE = "lr_scale"  # of a group of parameters: its share of the learning rate; timm's name
 _MOST_VARIANTS = 256
 _WARM_UP = 11  # real steps taken before recording, as CUDA graphs want: algorithms are chosen, memory is laid out
 
@@ -58,7 +61,7 @@ class Stepper:
         engine: Engine,
     ) -> None:
         self._fabric, self._method, self._optimizer, self._feed = fabric, method, optimizer, feed
-        self._rates: list[Tensor] = [group["lr"] for group in optimizer.param_groups]
+        self._rates: list[tuple[Tensor, float]] = [(group["lr"], group[_SHARE]) for group in optimizer.param_groups]
         self._schedule = torch.tensor(schedule, dtype=torch.float32, device=fabric.device)
         self._number = torch.zeros(1, dtype=torch.int64, device=fabric.device)
         self._sums: dict[str, Tensor] = {}
@@ -90,8 +93,8 @@ class Stepper:
 
     def _step(self) -> None:
         rate = self._schedule.index_select(0, self._number)[0]
-        for kept in self._rates:
-            kept.copy_(rate)
+        for kept, share in self._rates:
+            kept.copy_(rate * share)
         self._optimizer.zero_grad(set_to_none=True)
         with self._fabric.autocast():  # not Fabric's wrapper of the network, which would round scores to bfloat16 too
             losses: dict[str, Tensor] = self._method(self._feed.batch())
@@ -138,17 +141,34 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     return recipe.final_learning_rate + (recipe.learning_rate - recipe.final_learning_rate) * left
 
 
-def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe, device: torch.device) -> torch.optim.Optimizer:
-    """The recipe's optimiser; its learning rate is a tensor on the device, which a recorded step can change.
+def make_optimizer(method: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.Optimizer:
+    """The recipe's optimiser; its learning rates are tensors on the device, which a recorded step can change.
 
     On a GPU it is the fused form: of stochastic gradient descent the only one that leaves that tensor there.
     """
-    rate = torch.tensor(recipe.learning_rate, dtype=torch.float32, device=device)
-    decay, on_gpu = recipe.weight_decay, device.type == "cuda"
+    groups = _by_share(method, recipe)
+    for group in groups:
+        group["lr"] = torch.tensor(recipe.learning_rate * group[_SHARE], dtype=torch.float32, device=device)
+    rate, decay, on_gpu = recipe.learning_rate, recipe.weight_decay, device.type == "cuda"
     if recipe.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=rate, momentum=_MOMENTUM, weight_decay=decay, fused=on_gpu)
+        return torch.optim.SGD(groups, lr=rate, momentum=_MOMENTUM, weight_decay=decay, fused=on_gpu)
     kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=rate, weight_decay=decay, fused=on_gpu, capturable=on_gpu)
+    return kind(groups, lr=rate, weight_decay=decay, fused=on_gpu, capturable=on_gpu)
+
+
+def _by_share(method: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
+    """What learns, by its share of the learning rate: layers of backbones ever less towards the first."""
+    shares: dict[nn.Parameter, float] = {}
+    if recipe.layer_decay < 1:
+        for module in method.modules():
+            if isinstance(module, Backbone):
+                for group in param_groups_layer_decay(module.net, layer_decay=recipe.layer_decay):
+                    shares.update(dict.fromkeys(group["params"], group[_SHARE]))
+    groups: dict[float, list[nn.Parameter]] = {}
+    for parameter in method.parameters():
+        if parameter.requires_grad:
+            groups.setdefault(shares.get(parameter, 1.0), []).append(parameter)
+    return [{"params": parameters, _SHARE: share} for share, parameters in groups.items()]
 
 
 @contextmanager
