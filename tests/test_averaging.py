@@ -158,6 +158,34 @@ def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, t
         match_runs([joint, third], rated, tmp_path / "other", "both", "predictions")
 
 
+def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_path):
+    other = replace(drawn_b, name="mebeauty")
+    both = [panel_of(rated, "fold-1"), panel_of(other, "default")]
+    for name, seed in (("one", 3), ("two", 4)):
+        said = guesses(other, seed)
+        figures = plain(evaluate(other, said)) | {"trained": True, "split": "default", "score_sd": 0.5}
+        folder = make_run(
+            tmp_path / name, rated, "fold-1", seed, provenance={"panels": both}, beside={"mebeauty": figures}
+        )
+        (folder / "panels" / "mebeauty").mkdir(parents=True)
+        table = predictions_table(other, said)
+        table.to_csv(folder / "panels" / "mebeauty" / "predictions.csv", index=False, float_format="%.6g")
+    (fold,) = match_runs([tmp_path / "one", tmp_path / "two"], rated, tmp_path / "out", "both", "predictions")
+    result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
+    paths = [tmp_path / name / "panels" / "mebeauty" / "predictions.csv" for name in ("one", "two")]
+    obvious, scores = slow_mean(paths), slow_mean(paths[:1], "score")
+    found = result.beside["mebeauty"]
+    assert found.pc == pytest.approx(metrics.pearson(list(scores.values()), list(obvious.values())), abs=1e-6)
+    assert (found.images, found.split, found.trained, found.coverage) == (len(other), "default", True, None)
+    assert len(found.replicates.pc) > 1
+    kept = slow_mean([fold.folder / "panels" / "mebeauty" / "predictions.csv"])
+    assert kept == pytest.approx(obvious, abs=1e-4)
+    paths[1].unlink()
+    averaged = average(fold, rated)
+    assert averaged.beside == []
+    assert averaged.left_out == [f"mebeauty: the predictions are gone ({paths[1]})"]
+
+
 def panel_of(rated, split):
     """What a result tells of a panel that trained with others."""
     told = {"name": rated.name, "fingerprint": rated.fingerprint, "scale": list(rated.scale), "training": 32}

@@ -33,6 +33,33 @@ def test_any_timm_model(name):
     assert torch.allclose(features, backbone(images.float() / 255), atol=1e-5)
 
 
+def test_a_transformer_gives_maps_of_its_patches():
+    backbone = Backbone("test_vit", image_size=64).eval()
+    images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    tokens = backbone.feature_maps(images)
+    maps = backbone.as_maps(tokens)
+    assert tuple(maps.shape[1:]) == backbone.map_shape(64) == (backbone.width, 4, 4)
+    for row, column in ((0, 0), (0, 3), (2, 1)):  # patch by patch, behind the token of the class
+        assert torch.equal(maps[:, :, row, column], tokens[:, 1 + 4 * row + column])
+    convolved = Backbone("test_resnet").feature_maps(images)
+    assert Backbone("test_resnet").as_maps(convolved) is convolved
+
+
+def test_a_transformer_for_images_of_another_size_has_its_places_resampled(tmp_path):
+    source, larger, same = (Backbone("test_vit", image_size=size) for size in (64, 96, 64))
+    weights = {key: tensor.contiguous() for key, tensor in source.net.state_dict().items()}
+    row = torch.arange(4.0).repeat_interleave(4)[None, :, None]
+    weights["pos_embed"] = torch.cat([weights["pos_embed"][:, :1], row.expand(1, 16, source.width)], 1)
+    save_file({key: tensor.contiguous() for key, tensor in weights.items()}, tmp_path / "weights.safetensors")
+    same.load_weights(tmp_path / "weights.safetensors")
+    assert torch.equal(same.net.pos_embed, weights["pos_embed"])
+    larger.load_weights(tmp_path / "weights.safetensors")
+    assert torch.equal(larger.net.pos_embed[:, 0], weights["pos_embed"][:, 0])
+    grid = larger.net.pos_embed[0, 1:].reshape(6, 6, -1)
+    assert torch.allclose(grid[:, :1], grid, atol=1e-5)  # what told rows apart still does, and columns it does not
+    assert bool((grid[1:, 0, 0] > grid[:-1, 0, 0]).all())
+
+
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(CallError, match="did you mean 'vgg16'"):
         Backbone("vgg-16")

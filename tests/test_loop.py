@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
 
 from quick import quick_recipe
 from uol import methods
+from uol.backbones import Backbone
 from uol.errors import CallError, UolError
 from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
@@ -89,6 +91,26 @@ def test_stochastic_gradient_descent_equals_its_slow_reading(drawn):
         assert torch.allclose(value, weights[name], rtol=1e-3, atol=1e-5), name
 
 
+def test_layers_of_the_backbone_learn_ever_less_towards_the_first(drawn):
+    model = {"backbone": "test_vit", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16}
+    settings = {"model": model, "optimizer": "sgd", "epochs": 1, "batch_size": 80}
+    moved = {}
+    for decay in (1.0, 0.5):
+        recipe = quick_recipe(**settings, layer_decay=decay)
+        before = {name: value.detach().clone() for name, value in fresh(drawn, recipe)[0].named_parameters()}
+        after = trained_weights(drawn, recipe)
+        moved[decay] = {name: after[name] - value for name, value in before.items()}
+    blocks = len(Backbone("test_vit").net.blocks)
+    checked = set()
+    for name, whole in moved[1.0].items():
+        block = re.search(r"backbone\.net\.blocks\.(\d+)", name)
+        early = "backbone.net" in name and ("patch_embed" in name or "pos_embed" in name or "cls_token" in name)
+        share = 0.5 ** (blocks - 1 - int(block[1])) if block else 0.5**blocks if early else 1.0
+        assert torch.allclose(moved[0.5][name], share * whole, rtol=1e-3, atol=1e-7), name
+        checked.add(share)
+    assert len(checked) == blocks + 1
+
+
 @pytest.mark.parametrize("name", methods.names())
 def test_losses_fall(drawn, name):
     reports = []
@@ -104,9 +126,9 @@ def test_the_same_seed_gives_the_same_weights(drawn):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_path, optimizer):
-    recipe = quick_recipe(epochs=4, optimizer=optimizer)
+@pytest.mark.parametrize(("optimizer", "layer_decay"), [("adam", 1.0), ("sgd", 1.0), ("adamw", 0.7)])
+def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_path, optimizer, layer_decay):
+    recipe = quick_recipe(epochs=4, optimizer=optimizer, layer_decay=layer_decay)
     checkpoint = tmp_path / "checkpoint.safetensors"
 
     def kill(report):

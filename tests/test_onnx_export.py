@@ -76,6 +76,7 @@ def assert_same_answers(scorer, folder, sizes=(1, 3, 40)):
         ({"both_directions": False}, {"uncertain": False}),
         ({"outcomes": "hard", "mirror": True}, {"backbone": "test_resnet"}),
         ({"mirror": True}, {"uncertain": False, "backbone": "test_vit", "crop": 160}),
+        ({}, {"backbone": "test_vit", "pooling": "positions"}),
         ({}, {"backbone": "tf_efficientnet_lite0", "pooling": "positions", "crop": 64}),
         ({}, {"backbone": "vgg11", "pooling": "positions"}),
         ({"histogram_share": 0.7, "mirror": True}, {"levels": 5}),

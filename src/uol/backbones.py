@@ -77,8 +77,9 @@ class Backbone(nn.Module):
         """The last feature maps with their positions, (N, C, h, w): of a transformer's tokens those of patches."""
         if features.ndim != 3:
             return features
-        patches = features[:, self.net.num_prefix_tokens :]
-        return patches.mT.unflatten(-1, self.net.patch_embed.grid_size)
+        patches = features[:, self.net.num_prefix_tokens :].transpose(1, 2)
+        maps: Tensor = patches.unflatten(2, self.net.patch_embed.grid_size)  # type: ignore[no-untyped-call]
+        return maps
 
     def pool(self, maps: Tensor) -> Tensor:
         """Feature maps to features."""

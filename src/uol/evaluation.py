@@ -44,9 +44,11 @@ def predictions_table(rated: RatedImages, predictions: Predictions) -> pd.DataFr
 def evaluate(rated: RatedImages, predictions: Predictions, threshold: float = 0.2) -> Evaluation:
     """Compare predictions with a panel's scores on the same scale; `threshold` is θ as on a scale of 1 to 5.
 
-    `dispersion_pc` correlates predicted dispersion with the standard deviation of the panel's ratings.
+    `dispersion_pc` correlates predicted dispersion with the standard deviation of the panel's ratings. Predictions
+    without intervals have no coverage.
     """
     truth = rated.scores
+    unknown = bool(np.isnan(predictions.low).all())
     spread = np.sqrt(rated.variances)
     known = np.isfinite(spread) & np.isfinite(predictions.dispersion)
     return Evaluation(
@@ -56,7 +58,7 @@ def evaluate(rated: RatedImages, predictions: Predictions, threshold: float = 0.
         rmse=metrics.rmse(truth, predictions.value),
         spearman=metrics.spearman(truth, predictions.value),
         order_accuracy=metrics.order_accuracy(truth, predictions.value, threshold * rated.scale.unit),
-        coverage=metrics.coverage(truth, predictions.low, predictions.high),
+        coverage=float("nan") if unknown else metrics.coverage(truth, predictions.low, predictions.high),
         interval_width=float((predictions.high - predictions.low).mean()),
         dispersion_pc=metrics.pearson(spread[known], predictions.dispersion[known]) if known.any() else float("nan"),
     )

@@ -11,19 +11,21 @@ import pandas as pd
 
 from uol import provenance
 from uol.errors import CallError
-from uol.evaluation import predictions_table
+from uol.evaluation import evaluate, predictions_table
 from uol.experiments.adding import read_run
 from uol.experiments.derived import check_predictions, read_predictions
-from uol.experiments.elsewhere import evaluated, keep_rated, remove_evaluations
+from uol.experiments.elsewhere import keep_rated, remove_evaluations
 from uol.experiments.ensembles import Fold, MemberRun, keep_result, result_of
 from uol.experiments.groups import PREDICTION_COLUMNS
-from uol.experiments.result import Result, Transfer
+from uol.experiments.joint import PANELS, keep_tested
+from uol.experiments.result import PanelData, Result, Transfer
 from uol.experiments.trial import EVALUATIONS, PREDICTIONS, RESULT
 from uol.files import write_text
 from uol.methods.base import Predictions
 from uol.rated_images import Floats, RatedImages
 from uol.scale import Scale
 
+_DIFFERENT = "members were tested on different images or ratings"
 _WRITTEN = 2e-5  # tables have six digits: the same number, written twice, differs by less than this share of it
 
 
@@ -36,19 +38,32 @@ class Elsewhere(NamedTuple):
     fingerprint: str | None
 
 
+class Beside(NamedTuple):
+    """A mean on the test images of another panel that all members have learnt."""
+
+    panel: PanelData
+    test: RatedImages
+    predictions: Predictions
+
+
 class Averaged(NamedTuple):
     """The means of a fold's members; `left_out` says of which data sets there is none, and why."""
 
     predictions: Predictions
     elsewhere: list[Elsewhere]
+    beside: list[Beside]
     left_out: list[str]
 
 
 def average(fold: Fold, rated: RatedImages) -> Averaged:
-    """The mean of what a fold's members said of the test images, and of other rated sets that all were tested on."""
+    """The mean of what a fold's members said of the test images, and of other rated sets that all were tested on.
+
+    Where all members have learnt another panel too, there is a mean on its test images, on its own scale.
+    """
     test = rated.subset(rated.splits[fold.split].test)
     tables = [_tested(member, test, fold.split) for member in fold.members]
     found: list[Elsewhere] = []
+    beside: list[Beside] = []
     left_out: list[str] = []
     transfers = [read_run(member.folder).transfer for member in fold.members]
     for name in sorted({name for transfer in transfers for name in transfer}):
@@ -61,7 +76,18 @@ def average(fold: Fold, rated: RatedImages) -> Averaged:
             left_out.append(f"{name}: {there}")
         else:
             found.append(there)
-    return Averaged(mean_of_tables(tables), found, left_out)
+    panels = fold.members[0].result.provenance.panels or []
+    for panel in panels[1:]:
+        figures = [(member.result.beside or {}).get(panel.name) for member in fold.members]
+        if None in figures:
+            continue  # one of them has not learnt it, or no image of it is left to test on
+        paths = [member.folder / PANELS / panel.name / PREDICTIONS for member in fold.members]
+        mean = _mean_of_files(panel.name, paths, [one.mae for one in figures if one is not None], Scale(*panel.scale))
+        if isinstance(mean, str):
+            left_out.append(f"{panel.name}: {mean}")
+        else:
+            beside.append(Beside(panel, *mean))
+    return Averaged(mean_of_tables(tables), found, beside, left_out)
 
 
 def mean_of_tables(tables: Sequence[pd.DataFrame]) -> Predictions:
@@ -81,18 +107,24 @@ def keep_average(
     first = fold.members[0]
     test = rated.subset(rated.splits[fold.split].test)
     table = predictions_table(test, averaged.predictions)
-    figures = evaluated(test, averaged.predictions, first.recipe.threshold)
+    threshold = first.recipe.threshold
+    figures = evaluate(test, averaged.predictions, threshold)
     used = [member.result.provenance.data for member in fold.members]
     pixels = used[0].pixels if len({data.pixels for data in used}) == 1 else None  # framings may differ
     counts = {"training": used[0].training, "held_out": used[0].held_out}  # of the first, as the settings are
-    result = result_of(fold, rated, name, begun, "predictions", table, figures, {"pixels": pixels, **counts})
     (fold.folder / RESULT).unlink(missing_ok=True)  # a call that is stopped leaves none
+    beside = {
+        panel.name: keep_tested(
+            tested, said, fold.folder / PANELS / panel.name, panel.fingerprint, panel.split, threshold
+        )
+        for panel, tested, said in averaged.beside
+    }
+    data = {"pixels": pixels, **counts}
+    result = result_of(fold, rated, name, begun, "predictions", table, figures, data, beside)
     remove_evaluations(fold.folder)
     write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
     for there in averaged.elsewhere:
-        keep_rated(
-            there.moved, there.predictions, there.framing, fold.folder, first.recipe.threshold, there.fingerprint
-        )
+        keep_rated(there.moved, there.predictions, there.framing, fold.folder, threshold, there.fingerprint)
     keep_result(fold, result)
     return result
 
@@ -116,20 +148,33 @@ def _tested(member: MemberRun, test: RatedImages, split: str) -> pd.DataFrame:
 
 def _average_elsewhere(name: str, paths: Sequence[Path], figures: Sequence[Transfer], scale: Scale) -> Elsewhere | str:
     """The mean on another data set, or why there is none."""
+    known = {there.fingerprint for there in figures} - {None}
+    if len(known) > 1:
+        return _DIFFERENT
+    mean = _mean_of_files(name, paths, [there.mae for there in figures], scale)
+    if isinstance(mean, str):
+        return mean
+    framing = ", ".join(sorted({there.framing for there in figures}))
+    return Elsewhere(*mean, framing, known.pop() if known else None)
+
+
+def _mean_of_files(
+    name: str, paths: Sequence[Path], errors: Sequence[float | None], scale: Scale
+) -> tuple[RatedImages, Predictions] | str:
+    """The mean of what tables say of the same rated images, or why there is none; `errors` are their MAE, as kept."""
     if lacking := [path for path in paths if not path.is_file()]:
         return f"the predictions are gone ({lacking[0]})"
     tables = [read_predictions(path) for path in paths]
-    for path, table, there in zip(paths, tables, figures, strict=True):
-        check_predictions(path, table, there.mae)
+    for path, table, error in zip(paths, tables, errors, strict=True):
+        check_predictions(path, table, error)
     first = tables[0]
     names = first["image"].tolist()
     ordered = [found for table in tables if (found := _in_order(table, names)) is not None]
-    known = {there.fingerprint for there in figures} - {None}
-    same = len(ordered) == len(tables) and len(known) <= 1
     columns = ("score", "rating_sd")
-    if not same or not all(_same(_column(t, c), _column(first, c)).all() for t in ordered for c in columns):
-        return "members were tested on different images or ratings"
-    moved = RatedImages(
+    same = all(_same(_column(t, c), _column(first, c)).all() for t in ordered for c in columns)
+    if len(ordered) < len(tables) or not same:
+        return _DIFFERENT
+    rated = RatedImages(
         name=name,
         images=names,
         names=names,
@@ -138,8 +183,7 @@ def _average_elsewhere(name: str, paths: Sequence[Path], figures: Sequence[Trans
         variances=_column(first, "rating_sd") ** 2,
         groups=first.drop(columns=list(PREDICTION_COLUMNS), errors="ignore"),
     )
-    framing = ", ".join(sorted({there.framing for there in figures}))
-    return Elsewhere(moved, mean_of_tables(ordered), framing, known.pop() if known else None)
+    return rated, mean_of_tables(ordered)
 
 
 def _in_order(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame | None:

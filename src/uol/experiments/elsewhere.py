@@ -11,13 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import pandas as pd
 from torch import Tensor
 
 from uol import datasets
 from uol.errors import CallError, ImageError, UolError
-from uol.evaluation import Evaluation, evaluate, predictions_table
+from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import replicates_elsewhere
 from uol.experiments.protocols import BY_MAKEUP, BY_VOTES, Takes, Votes, makeup_order, makeup_pairs
 from uol.experiments.result import Makeup
@@ -136,7 +135,7 @@ def keep_rated(
     """
     name, table = moved.name, predictions_table(moved, predictions)
     told = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
-    kept: dict[str, object] = {"split": None, **evaluated(moved, predictions, threshold)}
+    kept: dict[str, object] = {"split": None, **evaluate(moved, predictions, threshold)}
     kept["replicates"] = replicates_elsewhere(table, name).model_dump()
     _keep(folder, name, table, told | kept)
 
@@ -168,14 +167,6 @@ def makeup_of(table: pd.DataFrame, framing: str, rule: MakeupRule) -> Makeup:
     """How often a table of predictions on MIFS has pairs in the right order."""
     found = makeup_order(makeup_pairs(table["value"], table, rule.takes), rule.votes)
     return Makeup(accuracy=found.accuracy, takes=rule.takes, framing=framing, **found._asdict())
-
-
-def evaluated(rated: RatedImages, predictions: Predictions, threshold: float) -> Evaluation:
-    """Figures of predictions, which may have no intervals."""
-    figures = evaluate(rated, predictions, threshold)
-    if np.isnan(predictions.low).all():
-        figures["coverage"] = figures["interval_width"] = float("nan")
-    return figures
 
 
 def _keep(folder: Path, name: str, table: pd.DataFrame, kept: Mapping[str, object]) -> None:

@@ -146,11 +146,12 @@ def result_of(
     table: pd.DataFrame,
     figures: Evaluation,
     data: dict[str, Any],
+    beside: dict[str, Any] | None = None,
 ) -> Result:
     """The result of a fold's ensemble, from its predictions and figures on the test images.
 
     `begun` is when its making began, and with which code; `data` says what only its maker knows of the images: their
-    pixels, how many trained and how many were held out.
+    pixels, how many trained and how many were held out; `beside` has figures on other panels that all have learnt.
     """
     split = rated.splits[fold.split]
     results = [member.result for member in fold.members]
@@ -191,6 +192,7 @@ def result_of(
                 "metrics": figures,
                 "score_sd": float(np.std(rated.scores[split.test])),
                 "transfer": {},
+                "beside": beside or None,
                 "spread": spread_of(table, rated.scale).model_dump(),
                 "replicates": replicates_of(table, rated.fingerprint, fold.split).model_dump(),
                 "provenance": made,

@@ -96,14 +96,21 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
         return None
     test = panel.packed.subset(panel.split.test)
     predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
-    table = predictions_table(test.rated, predictions)
+    return keep_tested(test.rated, predictions, place, panel.packed.rated.fingerprint, panel.name, threshold)
+
+
+def keep_tested(
+    test: RatedImages, predictions: Predictions, place: Path, fingerprint: str, split: str, threshold: float
+) -> dict[str, Any]:
+    """Write predictions of a panel's test images; its figures. `fingerprint` is of all its images."""
+    table = predictions_table(test, predictions)
     write_text(place / "predictions.csv", table.to_csv(index=False, float_format="%.6g"))
     return {
-        **evaluate(test.rated, predictions, threshold),
+        **evaluate(test, predictions, threshold),
         "trained": True,
-        "split": panel.name,
-        "score_sd": float(np.std(test.rated.scores)),
-        "replicates": replicates_of(table, panel.packed.rated.fingerprint, panel.name).model_dump(),
+        "split": split,
+        "score_sd": float(np.std(test.scores)),
+        "replicates": replicates_of(table, fingerprint, split).model_dump(),
     }
 
 

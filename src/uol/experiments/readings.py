@@ -13,9 +13,9 @@ from torch import Tensor
 from uol import provenance
 from uol.consistency import estimate_by_consistency
 from uol.errors import UolError
-from uol.evaluation import predictions_table
+from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
-from uol.experiments.elsewhere import Predictor, evaluated, remove_evaluations
+from uol.experiments.elsewhere import Predictor, remove_evaluations
 from uol.experiments.held_out import keep_held_out
 from uol.experiments.result import Provenance, Result, write_result
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
@@ -113,7 +113,7 @@ def read_again(
             network.model_dump()
             | {
                 "recipe": name,
-                "metrics": evaluated(test.rated, predictions, recipe.threshold),
+                "metrics": evaluate(test.rated, predictions, recipe.threshold),
                 "transfer": {},
                 "makeup": None,
                 "groups": None,
