@@ -7,7 +7,7 @@ its base recipe has a name of its own. Rows that occur in several plans are the 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from uol.experiments.result import Result, is_fold
 from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
-STRONG, DISTILLED = "strong", "distilled"
+STRONG, BEST, DISTILLED = "strong", "best", "distilled"
 HALF, FAST = "half", "fast"
 
 
@@ -227,7 +227,9 @@ _RECIPES = (
     _change(_STRONG, "read: six views", "six-views", _SIX_VIEWS, read=True),
     _STRONG_LEVELS,
     _change(_STRONG_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
-    _change(_STRONG_LEVELS, "the same, read: six views", "six-views", _SIX_VIEWS, read=True),
+    replace(
+        _change(_STRONG_LEVELS, "best: the same, read: six views", "six-views", _SIX_VIEWS, read=True), recipe=BEST
+    ),
     _DISTILLED,
     _change(_DISTILLED, "distilled without blended faces", "unblended", _augmented(mix=0.0), needs="teachers"),
     _change(_DISTILLED, "distilled, read: six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),
