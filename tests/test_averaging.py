@@ -177,6 +177,9 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     found = result.beside["mebeauty"]
     assert found.pc == pytest.approx(metrics.pearson(list(scores.values()), list(obvious.values())), abs=1e-6)
     assert (found.images, found.split, found.trained, found.coverage) == (len(other), "default", True, None)
+    own = evaluate(other, mean_of_tables([pd.read_csv(path) for path in paths]))  # in the panel's own units
+    assert (found.order_accuracy, found.mae) == pytest.approx((own["order_accuracy"], own["mae"]), abs=1e-5)
+    assert found.score_sd == pytest.approx(np.std(other.scores))
     assert len(found.replicates.pc) > 1
     kept = slow_mean([fold.folder / "panels" / "mebeauty" / "predictions.csv"])
     assert kept == pytest.approx(obvious, abs=1e-4)
@@ -184,6 +187,11 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     averaged = average(fold, rated)
     assert averaged.beside == []
     assert averaged.left_out == [f"mebeauty: the predictions are gone ({paths[1]})"]
+    assert keep_average(averaged, fold, rated, "both", BEGUN).beside is None
+    assert not (fold.folder / "panels").exists()  # what it said before is gone
+    untested = make_run(tmp_path / "three", rated, "fold-1", 5, provenance={"panels": both})
+    (fold,) = match_runs([tmp_path / "one", untested], rated, tmp_path / "other", "both", "predictions")
+    assert (average(fold, rated).beside, average(fold, rated).left_out) == ([], [])
 
 
 def panel_of(rated, split):

@@ -60,6 +60,34 @@ def test_a_transformer_for_images_of_another_size_has_its_places_resampled(tmp_p
     assert bool((grid[1:, 0, 0] > grid[:-1, 0, 0]).all())
 
 
+@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "vit_small_patch16_dinov3", "deit3_small_patch16_224"])
+def test_transformers_with_other_tokens_before_the_patches(name, tmp_path):
+    source, larger = Backbone(name, image_size=32), Backbone(name, image_size=64)
+    assert larger.map_shape(64) == (larger.width, 4, 4)
+    save_file({key: tensor.contiguous() for key, tensor in source.net.state_dict().items()}, tmp_path / "weights")
+    larger.load_weights(tmp_path / "weights")
+    assert torch.equal(larger.net.blocks[0].norm1.weight, source.net.blocks[0].norm1.weight)
+
+
+def test_what_has_no_positions_is_refused(monkeypatch):
+    with pytest.raises(CallError, match="gives no feature maps to weight by position; use mean pooling"):
+        Backbone("test_mambaout").map_shape(64)
+    backbone = Backbone("test_resnet")
+    for odd in (torch.zeros(1, 16, 96), [torch.zeros(1, 96, 2, 2)]):  # tokens without a grid, maps of several sizes
+        monkeypatch.setattr(backbone, "feature_maps", lambda images, odd=odd: odd)
+        with pytest.raises(CallError, match="gives no feature maps"):
+            backbone.map_shape(64)
+
+
+@pytest.mark.parametrize("shape", [(1, 18, 64), (17, 64), (1, 1, 64)])
+def test_places_that_are_no_grid_are_named(tmp_path, shape):
+    backbone = Backbone("test_vit", image_size=96)
+    weights = {key: tensor.contiguous() for key, tensor in backbone.net.state_dict().items()}
+    save_file(weights | {"pos_embed": torch.zeros(shape)}, tmp_path / "weights")
+    with pytest.raises(UolError, match="not weights of test_vit: pos_embed has shape"):
+        backbone.load_weights(tmp_path / "weights")
+
+
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(CallError, match="did you mean 'vgg16'"):
         Backbone("vgg-16")

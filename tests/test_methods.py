@@ -432,8 +432,8 @@ def test_second_backbones_where_none_is_wanted_or_weights_are_for_one(drawn):
     recipe = quick_recipe(method="cnn-er", second_backbone="test_resnet", init="weights.safetensors")
     with pytest.raises(CallError, match="a file has the weights of one backbone; with two, init is timm or none"):
         CnnEr(recipe, drawn.scale)
-    with pytest.raises(CallError, match="test_vit gives none"):
-        CoAttention(quick_recipe(method="co-attention", second_backbone="test_vit"), drawn.scale)
+    with pytest.raises(CallError, match="test_mambaout gives none"):
+        CoAttention(quick_recipe(method="co-attention", second_backbone="test_mambaout"), drawn.scale)
     with pytest.raises(CallError, match="timm has no model called 'resnext'"):
         check_before_reading(quick_recipe(method="cnn-er", second_backbone="resnext"))
 
@@ -479,17 +479,19 @@ def test_co_attention_sums_by_position_and_by_part(drawn):
         parts = sum(weight[k] * (weighted.masks[k] * maps[n]).sum((1, 2)) for k in range(7))
         assert torch.allclose(weighted(maps)[n], parts, atol=1e-5)
     images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
-    for second in (None, "test_resnet"):
+    for second in (None, "test_resnet", "test_vit"):
         method = CoAttention(quick_recipe(method="co-attention", second_backbone=second), drawn.scale).eval()
         first, other = method.model.backbone, (method.second or method.model).backbone
-        expected = [method.attention(first.feature_maps(images)), method.parts(other.feature_maps(images))]
-        assert torch.allclose(method.features(images), torch.cat(expected, 1), atol=1e-5)
+        maps, of_parts = (each.as_maps(each.feature_maps(images)) for each in (first, other))
+        expected = torch.cat([method.attention(maps), method.parts(of_parts)], 1)
+        assert torch.allclose(method.features(images), expected, atol=1e-5)
 
 
 def test_co_attention_without_feature_maps_is_refused_in_one_line(drawn):
-    vit = {"backbone": "test_vit", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16}
-    with pytest.raises(CallError, match="method co-attention needs feature maps, and test_vit gives none") as refused:
-        CoAttention(quick_recipe(method="co-attention", model=vit), drawn.scale)
+    model = {"backbone": "test_mambaout", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16}
+    told = "method co-attention needs feature maps, and test_mambaout gives none"
+    with pytest.raises(CallError, match=told) as refused:
+        CoAttention(quick_recipe(method="co-attention", model=model), drawn.scale)
     assert "\n" not in str(refused.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import timm
 import torch
 
 from uol import methods
@@ -32,6 +33,23 @@ def test_shipped_recipes_are_valid_and_survive_a_round_trip(name, tmp_path):
     recipe = load_recipe(name)
     (tmp_path / "copy.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
     assert load_recipe(tmp_path / "copy.yaml") == recipe
+    assert timm.is_model(recipe.model.backbone)
+
+
+@pytest.mark.parametrize("name", ["xception", "transformer"])
+def test_other_kinds_of_network_differ_from_strong_in_how_they_learn_alone(name):
+    own, strong = load_recipe(name), load_recipe("strong", {"model.levels": 5})
+    changed = {field for field in type(own).model_fields if getattr(own, field) != getattr(strong, field)}
+    learning = {"learning_rate", "final_learning_rate", "weight_decay", "epochs", "frozen"}
+    assert changed == {"model"} | learning
+    assert own.model == strong.model.model_copy(update={"backbone": own.model.backbone})
+    assert own.final_learning_rate == pytest.approx(own.learning_rate / 100)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.5])
+def test_a_share_of_the_next_layers_rate_is_above_0_and_at_most_1(share):
+    with pytest.raises(CallError, match="layer_decay: input should be"):
+        load_recipe("strong", {"layer_decay": share})
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("published-")])

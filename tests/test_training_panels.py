@@ -17,6 +17,7 @@ from uol import methods, metrics
 from uol.errors import CallError, UolError
 from uol.gaussians import Gaussians, dispersion_degree, sample
 from uol.methods.uol import Uol
+from uol.norms import with_statistics
 from uol.order import order_of
 from uol.rated_images import RatedImages, Split
 from uol.scale import Scale
@@ -186,7 +187,25 @@ def test_each_panel_is_answered_with_its_own_references(drawn, drawn_b, name):
         assert np.isin(scorer.references.scores, training.rated.scores).all()
         assert (scorer.panel.low, scorer.panel.high) == tuple(part.rated.scale)
         assert scorer.calibration.images == len(held_out)
-    assert method.scorers[0].model is method.scorers[1].model
+        obvious = with_statistics(method.model, training.centre).state_dict()  # norms as its batches were normalised
+        assert all(torch.equal(value, obvious[name]) for name, value in scorer.model.state_dict().items())
+    learnt = [dict(scorer.model.named_parameters()) for scorer in method.scorers]
+    assert all(torch.equal(value, learnt[1][name]) for name, value in learnt[0].items())
+    shown = parts[0].centre[:5]
+    told = [score.value for score in method.scorer.score_pixels(shown)]
+    assert method.predict(shown).value == pytest.approx(told, abs=1e-4)
+
+
+def test_panels_share_a_network_without_norms_over_batches(drawn, drawn_b):
+    model = {"backbone": "test_vit", "resize": 32, "crop": 32, "dimensions": 8, "hidden": 8}
+    method = run(join(packed(drawn, drawn_b)), quick_recipe(model=model, epochs=1), accelerator="cpu")
+    assert method.scorers[0].model is method.scorers[1].model is method.model
+
+
+def test_a_panel_of_one_has_the_statistics_that_training_kept(drawn):
+    (part,) = packed(drawn)
+    method = run(part, quick_recipe(epochs=1), accelerator="cpu")
+    assert method.scorer.model is method.model
 
 
 def bright_and_dark(name: str, scale: Scale, bend: float, seed: int) -> RatedImages:

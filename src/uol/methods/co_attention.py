@@ -101,8 +101,8 @@ class CoAttention(ScoreMethod):
 
     def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
         """Attended features beside those of the parts."""
-        maps = self.model.backbone.feature_maps(images)
-        of_parts = maps if self.second is None else self.second.backbone.feature_maps(images)
+        maps = _maps(self.model, images)
+        of_parts = maps if self.second is None else _maps(self.second, images)
         return torch.cat([self.attention(maps), self.parts(of_parts)], 1)
 
     def estimate(self, features: Tensor) -> Estimates:
@@ -118,3 +118,7 @@ class CoAttention(ScoreMethod):
             raise CallError(
                 f"method co-attention needs feature maps, and {name} gives none: choose another backbone"
             ) from error
+
+
+def _maps(model: FeatureModel, images: Tensor) -> Tensor:
+    return model.backbone.as_maps(model.backbone.feature_maps(images))

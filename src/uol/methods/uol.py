@@ -19,6 +19,7 @@ from uol.losses import (
 )
 from uol.methods.base import Method, Predictions
 from uol.model import OrderModel
+from uol.norms import with_statistics
 from uol.references import choose_references
 from uol.scale import Scale
 from uol.scorer import Scorer
@@ -114,10 +115,17 @@ class Uol(Method):
         return (logits + judge(batch.second, batch.first).flip(-1)) / 2 if self.recipe.antisymmetric else logits
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
-        """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own."""
+        """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own.
+
+        Of several panels each has the statistics of norms, too, that its batches were normalised with.
+        """
         kept = training.panels
         calibrating = [None] * len(kept) if held_out is None else held_out.panels
-        self._scorers = [make_scorer(self.model, self.recipe, *panel) for panel in zip(kept, calibrating, strict=True)]
+        models = [self.model if len(kept) == 1 else with_statistics(self.model, panel.centre) for panel in kept]
+        self._scorers = [
+            make_scorer(model, self.recipe, *panel)
+            for model, panel in zip(models, zip(kept, calibrating, strict=True), strict=True)
+        ]
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Scores by comparison with the references, of several panels with the first's."""
@@ -137,7 +145,7 @@ class Uol(Method):
 
     def embed(self, pixels: Tensor) -> Gaussians:
         """Gaussians of images, as the scorer makes them."""
-        return self.model.embed(pixels, self.recipe.scoring)
+        return self.scorer.embed_pixels(pixels)
 
 
 def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_out: PackedImages | None) -> Scorer:

@@ -85,7 +85,7 @@ class Recipe(BaseModel):
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="each layer of the backbone learns at this share of the next one's rate"
+        1.0, gt=0, le=1, description="each layer of the backbone, as timm tells them, learns at this share of the next"
     )
     batch_size: int = Field(32, ge=2)
     epochs: int = Field(100, ge=1)
