@@ -1,7 +1,7 @@
 """Panels that train one network together: what a trial keeps of the others, beside its own.
 
-Under `panels/NAME` in the run folder each other panel has `model/`, the same network with that panel's references and
-calibration, and `predictions.csv` of its test images.
+Under `panels/NAME` in the run folder each other panel has `model/`, the same network with that panel's references,
+calibration and statistics of norms, and `predictions.csv` of its test images.
 """
 
 from __future__ import annotations
