@@ -53,6 +53,20 @@ def test_a_warp_by_nothing_is_the_crop(monkeypatch, crop, random_crop):
     assert torch.allclose(shown, centre_crop(pixels, crop) / 255, atol=1e-5)
 
 
+def test_a_bend_moves_points_smoothly_and_no_farther_than_asked():
+    size, amount = 64, 0.1
+    across = torch.linspace(0, 255, size).byte().expand(1, 3, size, size)  # brightness tells the column
+    shown = augment(across.expand(8, 3, size, size), size, Augmentation(**STILL, bend=amount)) * (size - 1)
+    moved = shown - torch.arange(size)
+    inner = moved[..., 8:-8]
+    assert 1 < inner.abs().max() < 1.6 * amount * size / 2  # cubics along two sides may go beyond their knots
+    assert inner.diff(dim=-1).abs().max() < 1
+    assert inner.diff(dim=-2).abs().max() < 1
+    assert (inner[0] - inner[1]).abs().max() > 1  # each image otherwise
+    still = augment(across, size, Augmentation(**STILL, bend=1e-9))
+    assert torch.allclose(still, across / 255, atol=1e-4)
+
+
 def test_warps_turn_and_shift_the_picture(monkeypatch):
     monkeypatch.setattr(augmentation, "_within", lambda amount, count, device: torch.full((count,), amount))
     pixels = images()

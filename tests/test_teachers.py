@@ -40,14 +40,15 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
     images = torch.rand(4, 3, 32, 32)
     first, second = torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1])
     told = Teachers(models, MODEL).judge(images, first, second)
+    assert told.histogram is None
     slow = torch.zeros(3, 3)
     for model in models:
         mean = model.eval()(images).mean
         for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
             there, back = model.comparator(mean[i], mean[j]), model.comparator(mean[j], mean[i])
             slow[pair] += ((there + back.flip(-1)) / 2).softmax(-1) / 2
-    assert torch.allclose(told, slow, atol=1e-6)
-    assert torch.allclose(told, Teachers(models, MODEL).judge(images, second, first).flip(-1), atol=1e-6)
+    assert torch.allclose(told.order, slow, atol=1e-6)
+    assert torch.allclose(told.order, Teachers(models, MODEL).judge(images, second, first).order.flip(-1), atol=1e-6)
     assert not any(parameter.requires_grad for model in models for parameter in model.parameters())
 
 
@@ -56,7 +57,7 @@ def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     teachers = Teachers.load([folder], pupil)
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
-    assert torch.allclose(teachers.judge(pixels, *rows), teachers.judge(pixels / 255, *rows), atol=1e-6)
+    assert torch.allclose(teachers.judge(pixels, *rows).order, teachers.judge(pixels / 255, *rows).order, atol=1e-6)
     with pytest.raises(CallError, match="sees another part of images"):
         Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
 
@@ -68,10 +69,11 @@ def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
     pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
-    told = Teachers.load([folder], pupil).judge(pixels, *rows)
+    told = Teachers.load([folder], pupil).judge(pixels, *rows).order
     model = Scorer.from_pretrained(folder).model
     model.config = MODEL
-    assert torch.allclose(told, Teachers([model], MODEL).judge(pixels[..., 16:48, 16:48], *rows), atol=1e-6)
+    shown = pixels[..., 16:48, 16:48]
+    assert torch.allclose(told, Teachers([model], MODEL).judge(shown, *rows).order, atol=1e-6)
 
 
 def test_a_teacher_used_to_another_border_is_refused(folder):
@@ -94,13 +96,29 @@ def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
     recipe = quick_recipe(teachers=[folder], teacher_weight=0.25)
     batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]
     method = Uol(recipe, drawn.scale).eval()
-    told = Teachers.load([folder], MODEL).judge(batch.images, batch.first, batch.second)
+    told = Teachers.load([folder], MODEL).judge(batch.images, batch.first, batch.second).order
     mixed = batch._replace(target=0.75 * batch.target + 0.25 * told)
     gaussians: Gaussians = method.model(batch.images)
     torch.manual_seed(0)
     expected = method.order_losses(gaussians, mixed)["total"]
     torch.manual_seed(0)
     assert torch.allclose(method(batch)["total"], expected, atol=1e-6)
+
+
+def test_histograms_are_taught_where_pupil_and_teachers_tell_them(drawn):
+    torch.manual_seed(0)
+    told = MODEL.model_copy(update={"levels": 5})
+    models = [OrderModel(told), OrderModel(told)]
+    recipe = quick_recipe(model=told.model_dump(), histogram_weight=0.5, teacher_weight=0.25)
+    batch = fixed_batches(PackedImages.pack(drawn, told), recipe, torch.device("cpu"))[0]
+    batch = batch._replace(histogram=batch.histogram.index_fill(0, torch.tensor([1]), float("nan")))
+    method = Uol(recipe, drawn.scale, levels=5)
+    slow = sum(model.eval().levels(model(batch.images).mean).softmax(-1) / 2 for model in models)
+    taught = method._taught(batch, Teachers(models, told)).histogram
+    assert torch.allclose(taught[0], 0.75 * batch.histogram[0] + 0.25 * slow[0], atol=1e-6)
+    assert torch.allclose(taught[1], slow[1], atol=1e-6)  # the panel has none of it
+    for others, pupil in (([models[0], OrderModel(MODEL)], told), (models, MODEL)):
+        assert method._taught(batch, Teachers(others, pupil)).histogram is batch.histogram
 
 
 def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
@@ -134,7 +152,7 @@ def test_a_pupil_that_began_as_its_teacher_is_trained_and_the_teacher_is_not(dra
     assert not torch.equal(method.model.mean.weight, given.mean.weight)
     fresh = Teachers.load([folder], MODEL)
     rows = batch.images, batch.first, batch.second
-    assert torch.allclose(method._teachers.judge(*rows), fresh.judge(*rows), atol=1e-6)
+    assert torch.allclose(method._teachers.judge(*rows).order, fresh.judge(*rows).order, atol=1e-6)
 
 
 def test_what_is_no_beginning_is_told_in_one_line(drawn, folder):
@@ -190,7 +208,9 @@ def test_a_folder_named_like_a_model_that_ships_is_not_taken_for_it(trained, tmp
     trained.scorer.save_pretrained(tmp_path / name)
     assert find_teacher(f"./{name}") == tmp_path / name
     assert find_teacher(name) == find_model(name) != tmp_path / name
-    assert Teachers.load([f"./{name}"], MODEL).judge(torch.rand(2, 3, 32, 32), *torch.arange(2)[:, None]).shape == (
+    assert Teachers.load([f"./{name}"], MODEL).judge(
+        torch.rand(2, 3, 32, 32), *torch.arange(2)[:, None]
+    ).order.shape == (
         1,
         3,
     )

@@ -65,8 +65,7 @@ class Uol(Method):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The losses of the order, of the histograms where the model tells them, and of helpers, dropped afterwards."""
         if self._teachers is not None:
-            told = self._teachers.judge(batch.images, batch.first, batch.second)
-            batch = batch._replace(target=torch.lerp(batch.target, told, self.recipe.teacher_weight))
+            batch = self._taught(batch, self._teachers)
         features = self.model.features(batch.images)
         gaussians = self.model.gaussians(features)
         losses = self.order_losses(gaussians, batch)
@@ -83,6 +82,15 @@ class Uol(Method):
             losses["histogram"] = histogram_cross_entropy(logits.float(), batch.histogram)
             losses["total"] = losses["total"] + self.recipe.histogram_weight * losses["histogram"]
         return losses
+
+    def _taught(self, batch: Batch, teachers: Teachers) -> Batch:
+        """A batch whose targets are partly what teachers say; histograms that the panel has not are theirs alone."""
+        told, weight = teachers.judge(batch.images, batch.first, batch.second), self.recipe.teacher_weight
+        batch = batch._replace(target=torch.lerp(batch.target, told.order, weight))
+        if told.histogram is None:
+            return batch
+        mixed = torch.lerp(batch.histogram, told.histogram, weight)
+        return batch._replace(histogram=torch.where(batch.histogram.isfinite(), mixed, told.histogram))
 
     def _of_panel(self, values: Tensor, panel: Tensor) -> Tensor:
         """Of each image the units of its own panel: (M, panels · L), (M,) → (M, L)."""

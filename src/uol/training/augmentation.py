@@ -15,6 +15,7 @@ from uol.backbones import IMAGENET_MEAN
 # The ellipse that an aligned face fills, in coordinates from −1 to 1: its centre, and its radii.
 _FACE_CENTRE, _FACE_RADII = (0.0, 0.12), (0.62, 0.84)
 _BLUR = (0.5, 2.5)  # standard deviations, in pixels of a frame of 224
+_KNOTS = 5  # of the field that bends images, along each side
 _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
 
 
@@ -31,6 +32,9 @@ class Augmentation(BaseModel):
     rotation: float = Field(0.0, ge=0, le=180, description="degrees")
     zoom: float = Field(0.0, ge=0, lt=1, description="of the size")
     shift: float = Field(0.0, ge=0, lt=1, description="of half the width")
+    bend: float = Field(
+        0.0, ge=0, lt=1, description="of half the width: points move smoothly, each elsewhere, and make another face"
+    )
     contrast: float = Field(0.0, ge=0, le=1)
     brightness: float = Field(0.0, ge=0, le=1, description="added to values from 0 to 1")
     saturation: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest factor")
@@ -57,7 +61,7 @@ class Augmentation(BaseModel):
     @property
     def warps(self) -> bool:
         """Whether images are resampled, not only cropped and mirrored."""
-        return bool(self.rotation or self.zoom or self.shift)
+        return bool(self.rotation or self.zoom or self.shift or self.bend)
 
     @property
     def recolours(self) -> bool:
@@ -117,7 +121,7 @@ def _cropped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
 
 
 def _warped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
-    """Turn, zoom, shift, crop and mirror in one resampling; beyond the border its pixels are repeated."""
+    """Turn, zoom, shift, bend, crop and mirror in one resampling; beyond the border its pixels are repeated."""
     count, device = len(images), images.device
     share = crop / images.shape[-1]  # of the frame that is shown
     angle = _within(math.radians(how.rotation), count, device)
@@ -128,6 +132,10 @@ def _warped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
     cosine, sine = zoom * angle.cos(), zoom * angle.sin()
     linear = torch.stack([cosine * mirror, -sine, sine * mirror, cosine], -1).view(count, 2, 2)
     grid = F.affine_grid(torch.cat([linear, away[:, :, None]], -1), [count, 3, crop, crop], align_corners=False)
+    if how.bend:
+        knots = _within(share * how.bend, 2 * _KNOTS * _KNOTS * count, device).view(count, 2, _KNOTS, _KNOTS)
+        field = F.interpolate(knots, (crop, crop), mode="bicubic", align_corners=True)
+        grid = grid + field.permute(0, 2, 3, 1)
     # Bicubic: bilinear resampling would blur every training image, but no image that is scored later.
     moved = F.grid_sample(_unit(images), grid, mode="bicubic", padding_mode="border", align_corners=False)
     return moved.clamp(0, 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,12 +23,20 @@ from uol.released import find_model, member_folders
 _WEIGHTS = "model.safetensors"
 
 
+class Judgement(NamedTuple):
+    """What teachers say of a batch."""
+
+    order: Tensor  # (P, 3): probabilities of less, similar and greater for its pairs
+    histogram: Tensor | None  # (M, L): shares of ratings at the pupil's levels; None where not all teachers tell them
+
+
 class Teachers:
     """Models that judge pairs of a batch; not a module, so that they are neither trained nor kept in checkpoints."""
 
     def __init__(self, models: Sequence[OrderModel], pupil: ModelConfig) -> None:
         self._pupil = pupil
         self._models = [model.eval().requires_grad_(False) for model in models]
+        self._tell_levels = bool(pupil.levels) and all(model.config.levels == pupil.levels for model in models)
 
     @classmethod
     def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
@@ -64,17 +73,19 @@ class Teachers:
             model.to(device)
 
     @torch.no_grad()
-    def judge(self, images: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Mean probabilities of less, similar and greater for pairs of a batch's rows, asked both ways: (P, 3)."""
+    def judge(self, images: Tensor, first: Tensor, second: Tensor) -> Judgement:
+        """The mean of what they say of a batch's images and of pairs of its rows, these asked both ways."""
         if not images.is_floating_point():  # which another size would round
             images = images.float() / 255
-        told = []
+        orders, histograms = [], []
         for model in self._models:
-            points = model(shown_to(images, model.config, self._pupil)).mean[None]
-            forward = model.comparator.pairs(points, first, second)[0]
-            backward = model.comparator.pairs(points, second, first)[0].flip(-1)
-            told.append(((forward + backward).float() / 2).softmax(-1))
-        return torch.stack(told).mean(0)
+            places = model(shown_to(images, model.config, self._pupil)).mean
+            forward = model.comparator.pairs(places[None], first, second)[0]
+            backward = model.comparator.pairs(places[None], second, first)[0].flip(-1)
+            orders.append(((forward + backward).float() / 2).softmax(-1))
+            if self._tell_levels and model.levels is not None:
+                histograms.append(model.levels(places).float().softmax(-1))
+        return Judgement(torch.stack(orders).mean(0), torch.stack(histograms).mean(0) if histograms else None)
 
 
 def find_teacher(name: str) -> Path:
