@@ -18,6 +18,7 @@ from uol.methods.uol import Uol
 from uol.model import OrderModel
 from uol.rated_images import Split
 from uol.released import find_model, names
+from uol.scale import Scale
 from uol.scorer import Scorer
 from uol.training import run as training_run
 from uol.training.batches import PackedImages, fixed_batches
@@ -26,6 +27,7 @@ from uol.training.run import hold_out, run, taught
 from uol.training.teachers import Teachers, find_teacher, weights_digest
 
 MODEL = quick_recipe().model
+SCALE = Scale(1, 5)
 
 
 @pytest.fixture
@@ -54,12 +56,12 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
 
 def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
-    teachers = Teachers.load([folder], pupil)
+    teachers = Teachers.load([folder], pupil, SCALE)
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
     assert torch.allclose(teachers.judge(pixels, *rows).order, teachers.judge(pixels / 255, *rows).order, atol=1e-6)
     with pytest.raises(CallError, match="sees another part of images"):
-        Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
+        Teachers.load([folder], MODEL.model_copy(update={"resize": 40}), SCALE)
 
 
 def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
@@ -69,7 +71,7 @@ def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
     pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
-    told = Teachers.load([folder], pupil).judge(pixels, *rows).order
+    told = Teachers.load([folder], pupil, SCALE).judge(pixels, *rows).order
     model = Scorer.from_pretrained(folder).model
     model.config = MODEL
     shown = pixels[..., 16:48, 16:48]
@@ -80,23 +82,23 @@ def test_a_teacher_used_to_another_border_is_refused(folder):
     pupil = MODEL.model_copy(update={"framing": "face", "border": "black"})
     told = "sees another part of images .whole, 32 of 32 pixels; its pupil face, 32 of 32 pixels, black beyond"
     with pytest.raises(CallError, match=told):
-        Teachers.load([folder], pupil)
+        Teachers.load([folder], pupil, SCALE)
     config = Path(folder) / "config.json"
     values = json.loads(config.read_text())
     for border in ("black", "edge"):
         config.write_text(json.dumps(values | {"model": values["model"] | {"framing": "face", "border": border}}))
         if border == "black":
-            Teachers.load([folder], pupil)
+            Teachers.load([folder], pupil, SCALE)
         else:
             with pytest.raises(CallError, match="its pupil face, 32 of 32 pixels, black beyond the photograph"):
-                Teachers.load([folder], pupil)
+                Teachers.load([folder], pupil, SCALE)
 
 
 def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
     recipe = quick_recipe(teachers=[folder], teacher_weight=0.25)
     batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]
     method = Uol(recipe, drawn.scale).eval()
-    told = Teachers.load([folder], MODEL).judge(batch.images, batch.first, batch.second).order
+    told = Teachers.load([folder], MODEL, SCALE).judge(batch.images, batch.first, batch.second).order
     mixed = batch._replace(target=0.75 * batch.target + 0.25 * told)
     gaussians: Gaussians = method.model(batch.images)
     torch.manual_seed(0)
@@ -114,11 +116,30 @@ def test_histograms_are_taught_where_pupil_and_teachers_tell_them(drawn):
     batch = batch._replace(histogram=batch.histogram.index_fill(0, torch.tensor([1]), float("nan")))
     method = Uol(recipe, drawn.scale, levels=5)
     slow = sum(model.eval().levels(model(batch.images).mean).softmax(-1) / 2 for model in models)
-    taught = method._taught(batch, Teachers(models, told)).histogram
+    taught = method._taught(batch, Teachers(models, told, histograms=True)).histogram
     assert torch.allclose(taught[0], 0.75 * batch.histogram[0] + 0.25 * slow[0], atol=1e-6)
     assert torch.allclose(taught[1], slow[1], atol=1e-6)  # the panel has none of it
-    for others, pupil in (([models[0], OrderModel(MODEL)], told), (models, MODEL)):
-        assert method._taught(batch, Teachers(others, pupil)).histogram is batch.histogram
+    assert method._taught(batch, Teachers(models, told)).histogram is batch.histogram
+
+
+def test_histograms_of_another_panel_are_not_taught(drawn, tmp_path):
+    told = MODEL.model_copy(update={"levels": 5})
+    recipe = quick_recipe(model=told.model_dump(), histogram_weight=0.5, epochs=1)
+    scorer = run(PackedImages.pack(drawn, told), recipe, tmp_path / "run", accelerator="cpu").scorer
+    plain = run(PackedImages.pack(drawn, MODEL), quick_recipe(epochs=1), tmp_path / "other", accelerator="cpu").scorer
+    for name, model in (("told", scorer), ("anchored", scorer.anchor(drawn)), ("plain", plain)):
+        model.save_pretrained(tmp_path / name)
+    rows = torch.rand(2, 3, 32, 32), torch.tensor([0]), torch.tensor([1])
+
+    def taught(names, pupil=told, scale=drawn.scale):
+        folders = [str(tmp_path / name) for name in names]
+        return Teachers.load(folders, pupil, scale).judge(*rows).histogram is not None
+
+    assert taught(["told", "told"])
+    assert not taught(["told", "anchored"])
+    assert not taught(["told", "plain"])
+    assert not taught(["told"], pupil=MODEL)
+    assert not taught(["told"], scale=Scale(1, 10))
 
 
 def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
@@ -150,7 +171,7 @@ def test_a_pupil_that_began_as_its_teacher_is_trained_and_the_teacher_is_not(dra
     method = run(PackedImages.pack(drawn, MODEL), recipe, tmp_path / "run", accelerator="cpu")
     given = Scorer.from_pretrained(folder).model
     assert not torch.equal(method.model.mean.weight, given.mean.weight)
-    fresh = Teachers.load([folder], MODEL)
+    fresh = Teachers.load([folder], MODEL, SCALE)
     rows = batch.images, batch.first, batch.second
     assert torch.allclose(method._teachers.judge(*rows).order, fresh.judge(*rows).order, atol=1e-6)
 
@@ -208,7 +229,7 @@ def test_a_folder_named_like_a_model_that_ships_is_not_taken_for_it(trained, tmp
     trained.scorer.save_pretrained(tmp_path / name)
     assert find_teacher(f"./{name}") == tmp_path / name
     assert find_teacher(name) == find_model(name) != tmp_path / name
-    assert Teachers.load([f"./{name}"], MODEL).judge(
+    assert Teachers.load([f"./{name}"], MODEL, SCALE).judge(
         torch.rand(2, 3, 32, 32), *torch.arange(2)[:, None]
     ).order.shape == (
         1,

@@ -52,7 +52,7 @@ class Uol(Method):
         self.histogram_head = nn.Linear(self.model.width, units) if units else None
         if self.score_head is not None:
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
-        self._teachers = Teachers.load(recipe.teachers, recipe.model) if recipe.teachers else None
+        self._teachers = Teachers.load(recipe.teachers, recipe.model, scale) if recipe.teachers else None
         if self._teachers is not None and recipe.start == "teacher":
             self._teachers.begin(self.model)
         self._scorers: list[Scorer] = []

@@ -19,6 +19,7 @@ from uol.image_views import shown_to
 from uol.model import OrderModel
 from uol.model_config import ModelConfig
 from uol.released import find_model, member_folders
+from uol.scale import Scale
 
 _WEIGHTS = "model.safetensors"
 
@@ -27,27 +28,27 @@ class Judgement(NamedTuple):
     """What teachers say of a batch."""
 
     order: Tensor  # (P, 3): probabilities of less, similar and greater for its pairs
-    histogram: Tensor | None  # (M, L): shares of ratings at the pupil's levels; None where not all teachers tell them
+    histogram: Tensor | None  # (M, L): shares of ratings at the panel's levels; None where not all teachers tell them
 
 
 class Teachers:
     """Models that judge pairs of a batch; not a module, so that they are neither trained nor kept in checkpoints."""
 
-    def __init__(self, models: Sequence[OrderModel], pupil: ModelConfig) -> None:
+    def __init__(self, models: Sequence[OrderModel], pupil: ModelConfig, histograms: bool = False) -> None:
         self._pupil = pupil
         self._models = [model.eval().requires_grad_(False) for model in models]
-        self._tell_levels = bool(pupil.levels) and all(model.config.levels == pupil.levels for model in models)
+        self._histograms = histograms
 
     @classmethod
-    def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
+    def load(cls, folders: Sequence[str], pupil: ModelConfig, scale: Scale) -> Teachers:
         """Load model or run folders, of an ensemble all its members.
 
         They are shown the pupil's pixels, so they must be used to images framed alike, or to the middle of them, in
-        whatever size.
+        whatever size. Histograms are a panel's own: they are taught where all score by them, on the pupil's scale.
         """
         from uol.ensemble_folder import load_members
 
-        models = []
+        models, histograms = [], []
         for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):
             config = member.config
             if not config.sees_within(pupil):
@@ -55,7 +56,8 @@ class Teachers:
                     f"{folder}: a teacher that sees another part of images ({config.view}; its pupil {pupil.view})"
                 )
             models.append(member.model)
-        return cls(models, pupil)
+            histograms.append(member.tells_levels and (config.levels, member.panel.scale) == (pupil.levels, scale))
+        return cls(models, pupil, all(histograms))
 
     def begin(self, pupil: OrderModel) -> None:
         """Give a pupil the weights of the first."""
@@ -83,7 +85,7 @@ class Teachers:
             forward = model.comparator.pairs(places[None], first, second)[0]
             backward = model.comparator.pairs(places[None], second, first)[0].flip(-1)
             orders.append(((forward + backward).float() / 2).softmax(-1))
-            if self._tell_levels and model.levels is not None:
+            if self._histograms and model.levels is not None:
                 histograms.append(model.levels(places).float().softmax(-1))
         return Judgement(torch.stack(orders).mean(0), torch.stack(histograms).mean(0) if histograms else None)
 
