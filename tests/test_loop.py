@@ -16,7 +16,7 @@ from uol.methods.uol import Uol
 from uol.training.batches import PackedImages, fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.loop import train
-from uol.training.stepper import choose_engine, learning_rate
+from uol.training.stepper import choose_engine, learning_rate, make_optimizer
 
 
 def fresh(drawn, recipe):
@@ -109,6 +109,23 @@ def test_layers_of_the_backbone_learn_ever_less_towards_the_first(drawn):
         assert torch.allclose(moved[0.5][name], share * whole, rtol=1e-3, atol=1e-7), name
         checked.add(share)
     assert len(checked) == blocks + 1
+
+
+def test_layers_of_both_backbones_learn_less_than_what_follows_them(drawn):
+    recipe = quick_recipe(method="co-attention", second_backbone="test_resnet", layer_decay=0.5)
+    method, _ = fresh(drawn, recipe)
+    rates = {
+        value: float(group["lr"])
+        for group in make_optimizer(method, recipe, torch.device("cpu")).param_groups
+        for value in group["params"]
+    }
+    backbones = [module for module in method.modules() if isinstance(module, Backbone)]
+    assert len(backbones) == 2
+    for backbone in backbones:
+        own = [rates.pop(value) for value in backbone.net.parameters()]
+        assert min(own) < 0.5 * recipe.learning_rate
+        assert max(own) == pytest.approx(recipe.learning_rate)
+    assert list(rates.values()) == pytest.approx([recipe.learning_rate] * len(rates))
 
 
 @pytest.mark.parametrize("name", methods.names())
