@@ -53,18 +53,30 @@ def test_a_warp_by_nothing_is_the_crop(monkeypatch, crop, random_crop):
     assert torch.allclose(shown, centre_crop(pixels, crop) / 255, atol=1e-5)
 
 
-def test_a_bend_moves_points_smoothly_and_no_farther_than_asked():
+@pytest.mark.parametrize("crop", [64, 48])
+def test_a_bend_moves_points_smoothly_and_about_as_far_as_asked(crop):
     size, amount = 64, 0.1
-    across = torch.linspace(0, 255, size).byte().expand(1, 3, size, size)  # brightness tells the column
-    shown = augment(across.expand(8, 3, size, size), size, Augmentation(**STILL, bend=amount)) * (size - 1)
-    moved = shown - torch.arange(size)
-    inner = moved[..., 8:-8]
-    assert 1 < inner.abs().max() < 1.6 * amount * size / 2  # cubics along two sides may go beyond their knots
-    assert inner.diff(dim=-1).abs().max() < 1
-    assert inner.diff(dim=-2).abs().max() < 1
-    assert (inner[0] - inner[1]).abs().max() > 1  # each image otherwise
-    still = augment(across, size, Augmentation(**STILL, bend=1e-9))
-    assert torch.allclose(still, across / 255, atol=1e-4)
+    along = torch.linspace(0, 255, size).byte()  # one colour tells the column, one the row
+    picture = torch.stack([along.expand(size, size), along[:, None].expand(size, size), along.expand(size, size)])
+    shown = augment(picture.expand(8, 3, size, size), crop, Augmentation(**STILL, bend=amount)) * (size - 1)
+    margin = (size - crop) // 2
+    there = margin + torch.arange(crop)
+    moved = torch.stack([shown[:, 0] - there, shown[:, 1] - there[:, None]], 1)[..., 8:-8, 8:-8]
+    farthest = amount * crop / 2  # of what is shown
+    for direction in range(2):
+        assert 0.6 * farthest < moved[:, direction].abs().max() < 1.5 * farthest  # cubics go beyond their knots
+    assert max(moved.diff(dim=side).abs().max() for side in (-2, -1)) < 1  # no fold
+    for one, other in ((moved[0], moved[1]), (moved[:, 0], moved[:, 1])):  # each image, and each direction, otherwise
+        assert (one - other).abs().max() > 1
+    corners = moved[..., [0, 0, -1, -1], [0, -1, 0, -1]].unflatten(-1, (2, 2))
+    straight = torch.nn.functional.interpolate(corners, moved.shape[-2:], mode="bilinear", align_corners=True)
+    assert (moved - straight).abs().max() > 0.5 * farthest  # more than a stretch of the whole
+
+
+def test_a_bend_by_nothing_is_the_picture_and_one_that_folds_is_refused():
+    assert torch.allclose(augment(images(), 20, Augmentation(**STILL, bend=1e-9)), images() / 255, atol=1e-4)
+    with pytest.raises(ValueError, match=r"less than or equal to 0\.15"):
+        Augmentation(bend=0.2)
 
 
 def test_warps_turn_and_shift_the_picture(monkeypatch):

@@ -188,10 +188,21 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     assert averaged.beside == []
     assert averaged.left_out == [f"mebeauty: the predictions are gone ({paths[1]})"]
     assert keep_average(averaged, fold, rated, "both", BEGUN).beside is None
-    assert not (fold.folder / "panels").exists()  # what it said before is gone
+    assert not (fold.folder / "panels" / "mebeauty").exists()  # what it said before is gone
     untested = make_run(tmp_path / "three", rated, "fold-1", 5, provenance={"panels": both})
     (fold,) = match_runs([tmp_path / "one", untested], rated, tmp_path / "other", "both", "predictions")
-    assert (average(fold, rated).beside, average(fold, rated).left_out) == ([], [])
+    assert average(fold, rated).beside == []
+    assert average(fold, rated).left_out == ["mebeauty: not every member has learnt from it and was tested on it"]
+
+
+def test_what_else_lies_in_a_folder_of_panels_is_left_alone(runs, rated, tmp_path):
+    other = tmp_path / "out" / "panels" / "fold-1" / "result.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    members = [runs / "a" / "fold-1", runs / "b" / "fold-1"]
+    with pytest.raises(CallError, match="panels: is of something else than this ensemble; choose another folder"):
+        match_runs(members, rated, tmp_path / "out", "both", "predictions")
+    assert other.is_file()
 
 
 def panel_of(rated, split):

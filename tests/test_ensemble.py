@@ -299,7 +299,7 @@ def test_its_members_teach(folder, members):
     pixels = torch.randint(0, 256, (3, 3, 32, 32), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
     slow = Teachers([member.model for member in members], members[0].config).judge(pixels, *rows).order
-    told = Teachers.load([str(folder)], quick_recipe().model, members[0].panel.scale).judge(pixels, *rows).order
+    told = Teachers.load([str(folder)], quick_recipe().model).judge(pixels, *rows).order
     assert torch.allclose(told, slow, atol=1e-6)
     assert len(load_members(folder)) == 3
 

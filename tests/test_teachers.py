@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from uol.experiments.trial import Origin, trial
 from uol.gaussians import Gaussians
 from uol.methods.uol import Uol
 from uol.model import OrderModel
+from uol.model_config import PanelConfig
 from uol.rated_images import Split
 from uol.released import find_model, names
 from uol.scale import Scale
@@ -27,7 +29,6 @@ from uol.training.run import hold_out, run, taught
 from uol.training.teachers import Teachers, find_teacher, weights_digest
 
 MODEL = quick_recipe().model
-SCALE = Scale(1, 5)
 
 
 @pytest.fixture
@@ -56,12 +57,12 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
 
 def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
-    teachers = Teachers.load([folder], pupil, SCALE)
+    teachers = Teachers.load([folder], pupil)
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
     assert torch.allclose(teachers.judge(pixels, *rows).order, teachers.judge(pixels / 255, *rows).order, atol=1e-6)
     with pytest.raises(CallError, match="sees another part of images"):
-        Teachers.load([folder], MODEL.model_copy(update={"resize": 40}), SCALE)
+        Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
 
 
 def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
@@ -71,7 +72,7 @@ def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
     pupil = MODEL.model_copy(update={"resize": 64, "crop": 64})
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
-    told = Teachers.load([folder], pupil, SCALE).judge(pixels, *rows).order
+    told = Teachers.load([folder], pupil).judge(pixels, *rows).order
     model = Scorer.from_pretrained(folder).model
     model.config = MODEL
     shown = pixels[..., 16:48, 16:48]
@@ -82,23 +83,23 @@ def test_a_teacher_used_to_another_border_is_refused(folder):
     pupil = MODEL.model_copy(update={"framing": "face", "border": "black"})
     told = "sees another part of images .whole, 32 of 32 pixels; its pupil face, 32 of 32 pixels, black beyond"
     with pytest.raises(CallError, match=told):
-        Teachers.load([folder], pupil, SCALE)
+        Teachers.load([folder], pupil)
     config = Path(folder) / "config.json"
     values = json.loads(config.read_text())
     for border in ("black", "edge"):
         config.write_text(json.dumps(values | {"model": values["model"] | {"framing": "face", "border": border}}))
         if border == "black":
-            Teachers.load([folder], pupil, SCALE)
+            Teachers.load([folder], pupil)
         else:
             with pytest.raises(CallError, match="its pupil face, 32 of 32 pixels, black beyond the photograph"):
-                Teachers.load([folder], pupil, SCALE)
+                Teachers.load([folder], pupil)
 
 
 def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
     recipe = quick_recipe(teachers=[folder], teacher_weight=0.25)
     batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]
     method = Uol(recipe, drawn.scale).eval()
-    told = Teachers.load([folder], MODEL, SCALE).judge(batch.images, batch.first, batch.second).order
+    told = Teachers.load([folder], MODEL).judge(batch.images, batch.first, batch.second).order
     mixed = batch._replace(target=0.75 * batch.target + 0.25 * told)
     gaussians: Gaussians = method.model(batch.images)
     torch.manual_seed(0)
@@ -107,19 +108,23 @@ def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
     assert torch.allclose(method(batch)["total"], expected, atol=1e-6)
 
 
-def test_histograms_are_taught_where_pupil_and_teachers_tell_them(drawn):
-    torch.manual_seed(0)
+def test_histograms_are_taught_where_pupil_and_teachers_tell_them(drawn, tmp_path):
     told = MODEL.model_copy(update={"levels": 5})
-    models = [OrderModel(told), OrderModel(told)]
-    recipe = quick_recipe(model=told.model_dump(), histogram_weight=0.5, teacher_weight=0.25)
-    batch = fixed_batches(PackedImages.pack(drawn, told), recipe, torch.device("cpu"))[0]
+    taught = {"model": told.model_dump(), "histogram_weight": 0.5, "epochs": 1}
+    packed = PackedImages.pack(drawn, told)
+    scorer = run(packed, quick_recipe(**taught), tmp_path / "run", accelerator="cpu").scorer
+    scorer.save_pretrained(tmp_path / "told")
+    recipe = quick_recipe(**taught, teachers=[str(tmp_path / "told")], teacher_weight=0.25)
+    batch = fixed_batches(packed, recipe, torch.device("cpu"))[0]
     batch = batch._replace(histogram=batch.histogram.index_fill(0, torch.tensor([1]), float("nan")))
-    method = Uol(recipe, drawn.scale, levels=5)
-    slow = sum(model.eval().levels(model(batch.images).mean).softmax(-1) / 2 for model in models)
-    taught = method._taught(batch, Teachers(models, told, histograms=True)).histogram
-    assert torch.allclose(taught[0], 0.75 * batch.histogram[0] + 0.25 * slow[0], atol=1e-6)
-    assert torch.allclose(taught[1], slow[1], atol=1e-6)  # the panel has none of it
-    assert method._taught(batch, Teachers(models, told)).histogram is batch.histogram
+    method = Uol(recipe, drawn.scale, levels=5).eval()
+    method.prepare_for(packed)
+    model = scorer.model.eval()
+    said = model.levels(model(batch.images).mean).softmax(-1)
+    mixed = 0.75 * batch.histogram + 0.25 * said
+    mixed[1] = said[1]  # the panel has none of it
+    own = method.model.levels(method.model(batch.images).mean)
+    assert method(batch)["histogram"].item() == pytest.approx(-(mixed * own.log_softmax(-1)).sum(-1).mean().item())
 
 
 def test_histograms_of_another_panel_are_not_taught(drawn, tmp_path):
@@ -131,15 +136,19 @@ def test_histograms_of_another_panel_are_not_taught(drawn, tmp_path):
         model.save_pretrained(tmp_path / name)
     rows = torch.rand(2, 3, 32, 32), torch.tensor([0]), torch.tensor([1])
 
-    def taught(names, pupil=told, scale=drawn.scale):
-        folders = [str(tmp_path / name) for name in names]
-        return Teachers.load(folders, pupil, scale).judge(*rows).histogram is not None
+    def taught(names, pupil=told, **other):
+        teachers = Teachers.load([str(tmp_path / name) for name in names], pupil)
+        assert teachers.judge(*rows).histogram is None  # before it is known whose they should be
+        rated = replace(drawn, **other)
+        teachers.teach_histograms_of(PanelConfig.of(rated.name, rated.scale))
+        return teachers.judge(*rows).histogram is not None
 
     assert taught(["told", "told"])
     assert not taught(["told", "anchored"])
     assert not taught(["told", "plain"])
     assert not taught(["told"], pupil=MODEL)
-    assert not taught(["told"], scale=Scale(1, 10))
+    assert not taught(["told"], name="another")
+    assert not taught(["told"], scale=Scale(0, 5))
 
 
 def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
@@ -171,7 +180,7 @@ def test_a_pupil_that_began_as_its_teacher_is_trained_and_the_teacher_is_not(dra
     method = run(PackedImages.pack(drawn, MODEL), recipe, tmp_path / "run", accelerator="cpu")
     given = Scorer.from_pretrained(folder).model
     assert not torch.equal(method.model.mean.weight, given.mean.weight)
-    fresh = Teachers.load([folder], MODEL, SCALE)
+    fresh = Teachers.load([folder], MODEL)
     rows = batch.images, batch.first, batch.second
     assert torch.allclose(method._teachers.judge(*rows).order, fresh.judge(*rows).order, atol=1e-6)
 
@@ -229,7 +238,7 @@ def test_a_folder_named_like_a_model_that_ships_is_not_taken_for_it(trained, tmp
     trained.scorer.save_pretrained(tmp_path / name)
     assert find_teacher(f"./{name}") == tmp_path / name
     assert find_teacher(name) == find_model(name) != tmp_path / name
-    assert Teachers.load([f"./{name}"], MODEL, SCALE).judge(
+    assert Teachers.load([f"./{name}"], MODEL).judge(
         torch.rand(2, 3, 32, 32), *torch.arange(2)[:, None]
     ).order.shape == (
         1,

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from quick import quick_recipe
 from uol import methods, metrics
@@ -231,6 +232,27 @@ def test_a_joint_model_is_as_good_as_separate_ones():
         assert metrics.pearson(truth, joint) > 0.9
         assert metrics.pearson(truth, joint) > metrics.pearson(truth, alone.predict(shown).value) - 0.05
         assert metrics.mae(truth, joint) < 0.12 * (panel.rated.scale.high - panel.rated.scale.low)
+
+
+def test_each_panel_is_answered_and_watched_with_its_own_statistics():
+    kind, severe = bright_and_dark("kind", Scale(1, 5), 0.5, 0), bright_and_dark("severe", Scale(1, 10), 3.0, 1)
+    severe = replace(severe, images=severe.images // 4)
+    panels = packed(kind, severe)
+    recipe = quick_recipe(epochs=4, validate_every=1, held_out=0.2)
+    reports = []
+    method = run(join(panels), recipe, report=reports.append, accelerator="cpu")
+    first, second = (next(m for m in scorer.model.modules() if isinstance(m, _BatchNorm)) for scorer in method.scorers)
+    # the first norm's mean follows the brightness of what it is shown
+    assert (first.running_mean - second.running_mean).abs().max() > 0.1
+    assert reports[-1].held_out < 2 * reports[-1].losses["total"]
+    for scorer, panel in zip(method.scorers, panels, strict=True):
+        kept = hold_out(panel, recipe)[0]
+        assert torch.equal(
+            next(m for m in scorer.model.modules() if isinstance(m, _BatchNorm)).running_mean,
+            next(
+                m for m in with_statistics(method.model, kept.centre).modules() if isinstance(m, _BatchNorm)
+            ).running_mean,
+        )
 
 
 def test_a_resumed_training_is_the_same_and_notices_another_second_panel(joined, drawn_b, tmp_path):

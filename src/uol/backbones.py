@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -102,13 +103,29 @@ class Backbone(nn.Module):
         """Channels, height and width of the last feature maps."""
         if self.is_vgg:
             return self.width, image_size // 32, image_size // 32
-        self.net.eval()  # or else norms would learn from this empty image
-        with torch.no_grad():
-            maps = self.as_maps(self.feature_maps(torch.zeros(1, 3, image_size, image_size)))
-        self.net.train()
+        maps = self._tried(image_size, self.as_maps)
         if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.width:
             raise CallError(f"{self.name} gives no feature maps to weight by position; use mean pooling")
         return self.width, maps.shape[2], maps.shape[3]
+
+    def check_size(self, image_size: int) -> None:
+        """Refuse a size of images that the network cannot take."""
+        self._tried(image_size, self.pool)
+
+    def _tried(self, image_size: int, then: Callable[[Tensor], Tensor]) -> Tensor:
+        """What an empty image gives."""
+        training = self.net.training
+        self.net.eval()  # or else norms would learn from it
+        try:
+            with torch.no_grad():
+                return then(self.feature_maps(torch.zeros(1, 3, image_size, image_size)))
+        except (AssertionError, RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+            raise CallError(
+                f"{self.name} takes no images of {image_size} pixels ({reason}); choose another model.crop or backbone"
+            ) from error
+        finally:
+            self.net.train(training)
 
     def freeze(self, convolutions: int) -> None:
         """Keep the weights of the first convolutions as they are: they need no gradients, and training is faster."""

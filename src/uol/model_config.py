@@ -117,6 +117,11 @@ class PanelConfig(BaseModel):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, name: str, scale: Scale) -> Self:
+        """The panel of a data set."""
+        return cls(name=name, low=scale.low, high=scale.high)
+
     @property
     def scale(self) -> Scale:
         """The panel's scale."""

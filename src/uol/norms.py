@@ -7,9 +7,11 @@ statistics; what they keep for later is a mean over panels, which suits none of 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from uol.model import OrderModel
@@ -23,17 +25,35 @@ def with_statistics(model: OrderModel, images: Tensor) -> OrderModel:
 
     They are the mean over batches, which are drawn at random but always alike.
     """
-    if not any(isinstance(module, _BatchNorm) for module in model.modules()):
+    if not _norms(model):
         return model
     own = copy.deepcopy(model).eval()
-    for module in own.modules():
-        if isinstance(module, _BatchNorm):
-            module.reset_running_stats()
-            module.momentum = None  # the plain mean of what follows
-            module.train()
+    for norm in _norms(own):
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean of what follows
+        norm.train()
     device = own.comparator.first.weight.device
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
     for rows in torch.split(order, _BATCH):
         if len(rows) > 1 or len(images) == 1:  # a single image left over would count as much as a batch
-            own.backbone.feature_maps(images[rows].to(device))
+            own.features(images[rows].to(device))  # norms behind the feature maps, too, have to see them
     return own.eval()
+
+
+@contextmanager
+def normalised_by_batch(network: nn.Module) -> Iterator[None]:
+    """Let batch norms of a network that answers normalise each batch by its own statistics, and learn nothing of it."""
+    kept = [(norm, norm.training, norm.track_running_stats) for norm in _norms(network)]
+    for norm, *_ in kept:
+        norm.train()
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm, training, tracking in kept:
+            norm.train(training)
+            norm.track_running_stats = tracking
+
+
+def _norms(network: nn.Module) -> list[_BatchNorm]:
+    return [module for module in network.modules() if isinstance(module, _BatchNorm)]

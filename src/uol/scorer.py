@@ -259,7 +259,7 @@ class Scorer(AskedWithImages):
         References are chosen by bins of the score (`bin_width` as on a scale of 1 to 5); k and δ are fitted on the
         comparisons among them; dispersion is fitted to the panel's rating variances.
         """
-        panel = PanelConfig(name=rated.name, low=rated.scale.low, high=rated.scale.high)
+        panel = PanelConfig.of(rated.name, rated.scale)
         chosen = choose_references(rated.scores, bin_width * rated.scale.unit, per_bin, seed)
         scores = rated.scores[chosen]
         if len(np.unique(scores)) < 2:

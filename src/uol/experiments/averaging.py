@@ -16,7 +16,7 @@ from uol.evaluation import evaluate, predictions_table
 from uol.experiments.adding import read_run
 from uol.experiments.derived import check_predictions, read_predictions
 from uol.experiments.elsewhere import keep_rated, remove_evaluations
-from uol.experiments.ensembles import Fold, MemberRun, keep_result, result_of
+from uol.experiments.ensembles import Fold, MemberRun, keep_result, panels_beside, result_of
 from uol.experiments.groups import PREDICTION_COLUMNS
 from uol.experiments.joint import PANELS, keep_tested
 from uol.experiments.result import PanelData, Result, Transfer
@@ -77,11 +77,12 @@ def average(fold: Fold, rated: RatedImages) -> Averaged:
             left_out.append(f"{name}: {there}")
         else:
             found.append(there)
-    panels = fold.members[0].result.provenance.panels or []
-    for panel in panels[1:]:
+    for panel in panels_beside(fold):
         figures = [(member.result.beside or {}).get(panel.name) for member in fold.members]
         if None in figures:
-            continue  # one of them has not learnt it, or no image of it is left to test on
+            if not any(panel.name in transfer for transfer in transfers):  # else it was said above
+                left_out.append(f"{panel.name}: not every member has learnt from it and was tested on it")
+            continue
         paths = [member.folder / PANELS / panel.name / PREDICTIONS for member in fold.members]
         mean = _mean_of_files(panel.name, paths, [one.mae for one in figures if one is not None], Scale(*panel.scale))
         if isinstance(mean, str):
@@ -114,7 +115,8 @@ def keep_average(
     pixels = used[0].pixels if len({data.pixels for data in used}) == 1 else None  # framings may differ
     counts = {"training": used[0].training, "held_out": used[0].held_out}  # of the first, as the settings are
     (fold.folder / RESULT).unlink(missing_ok=True)  # a call that is stopped leaves none
-    shutil.rmtree(fold.folder / PANELS, ignore_errors=True)
+    for panel in panels_beside(fold):
+        shutil.rmtree(fold.folder / PANELS / panel.name, ignore_errors=True)
     beside = {
         panel.name: keep_tested(
             tested, said, fold.folder / PANELS / panel.name, panel.fingerprint, panel.split, threshold

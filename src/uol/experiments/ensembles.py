@@ -17,7 +17,7 @@ from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_of, spread_of
 from uol.experiments.elsewhere import remove_evaluations
-from uol.experiments.joint import OwnSplit
+from uol.experiments.joint import PANELS, OwnSplit
 from uol.experiments.result import Member, Name, PanelData, Result, read_result, write_result
 from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
@@ -304,10 +304,19 @@ def _trained_as(member: MemberRun) -> tuple[Any, ...]:
     return result.recipe, result.seed, made.started, made.commit, made.settings
 
 
+def panels_beside(fold: Fold) -> list[PanelData]:
+    """The panels that any of a fold's members has learnt beside the first."""
+    found = {panel.name: panel for member in fold.members for panel in (member.result.provenance.panels or [])[1:]}
+    return list(found.values())
+
+
 def _check_place(fold: Fold, name: str, combine: Combined) -> None:
     """Refuse a folder with another run in it; the same ensemble is made again in its place."""
     if (fold.folder / RECIPE).exists():
         raise CallError(f"{fold.folder}: holds a training run; choose another folder")
+    panels = fold.folder / PANELS
+    if panels.is_dir() and {entry.name for entry in panels.iterdir()} - {panel.name for panel in panels_beside(fold)}:
+        raise CallError(f"{panels}: is of something else than this ensemble; choose another folder")
     if (fold.folder / RESULT).is_file():
         there = read_result(fold.folder / RESULT)
         if there.provenance.members != [described(member) for member in fold.members]:

@@ -103,6 +103,7 @@ class Method(nn.Module, ABC):
 
     def prepare(self, backbone: Backbone) -> None:
         """Load the backbone weights that the recipe names, and freeze what it freezes."""
+        backbone.check_size(self.recipe.model.crop)
         if self.recipe.init not in (None, "timm"):
             backbone.load_weights(self.recipe.init)
         backbone.freeze(self.recipe.frozen)

@@ -19,6 +19,7 @@ from uol.losses import (
 )
 from uol.methods.base import Method, Predictions
 from uol.model import OrderModel
+from uol.model_config import PanelConfig
 from uol.norms import with_statistics
 from uol.references import choose_references
 from uol.scale import Scale
@@ -52,10 +53,15 @@ class Uol(Method):
         self.histogram_head = nn.Linear(self.model.width, units) if units else None
         if self.score_head is not None:
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
-        self._teachers = Teachers.load(recipe.teachers, recipe.model, scale) if recipe.teachers else None
+        self._teachers = Teachers.load(recipe.teachers, recipe.model) if recipe.teachers else None
         if self._teachers is not None and recipe.start == "teacher":
             self._teachers.begin(self.model)
         self._scorers: list[Scorer] = []
+
+    def prepare_for(self, training: PackedImages) -> None:
+        """Tell the teachers whose histograms are learnt."""
+        if self._teachers is not None:
+            self._teachers.teach_histograms_of(PanelConfig.of(training.rated.name, training.rated.scale))
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
         """Have the teachers where the network is."""
@@ -125,7 +131,7 @@ class Uol(Method):
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
         """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own.
 
-        Of several panels each has the statistics of norms, too, that its batches were normalised with.
+        Of several panels each has the statistics of its own training images in norms over batches.
         """
         kept = training.panels
         calibrating = [None] * len(kept) if held_out is None else held_out.panels

@@ -33,7 +33,7 @@ class Augmentation(BaseModel):
     zoom: float = Field(0.0, ge=0, lt=1, description="of the size")
     shift: float = Field(0.0, ge=0, lt=1, description="of half the width")
     bend: float = Field(
-        0.0, ge=0, lt=1, description="of half the width: points move smoothly, each elsewhere, and make another face"
+        0.0, ge=0, le=0.15, description="of half the width, about: points move smoothly, each elsewhere: another face"
     )
     contrast: float = Field(0.0, ge=0, le=1)
     brightness: float = Field(0.0, ge=0, le=1, description="added to values from 0 to 1")

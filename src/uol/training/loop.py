@@ -15,6 +15,7 @@ import torch
 from lightning.fabric import Fabric
 
 from uol.errors import UolError
+from uol.norms import normalised_by_batch
 from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.recipe import Recipe, dump_recipe
@@ -147,9 +148,12 @@ def _finite(parameters: list[torch.nn.Parameter]) -> bool:
 
 @torch.no_grad()
 def _loss(fabric: Fabric, method: Method, batches: list[Batch]) -> float:
-    """The mean total loss of batches, as the network answers after training."""
+    """The mean total loss of batches, as the network answers after training.
+
+    Of several panels each batch is normalised by its own statistics, as in training: a panel's are made at the end.
+    """
     method.eval()
-    with fabric.autocast():
+    with fabric.autocast(), normalised_by_batch(method) if method.panels > 1 else nullcontext():
         # forward itself: calling the module would compile a second variant of it for these few batches
         return float(torch.stack([method.forward(batch)["total"].float() for batch in batches]).mean())
 

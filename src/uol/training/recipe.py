@@ -65,7 +65,10 @@ class Recipe(BaseModel):
         "backbone", description="begin with the weights of init in the backbone alone, or as the first teacher is"
     )
     teacher_weight: float = Field(
-        0.5, ge=0, le=1, description="their share in the targets: of pairs, and of histograms that model.levels tells"
+        0.5,
+        ge=0,
+        le=1,
+        description="their share in the targets: of pairs, and of histograms where all tell the panel's (model.levels)",
     )
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="where several panels train: passes over the images of each in an epoch; empty: one"

@@ -17,9 +17,8 @@ from torch import Tensor
 from uol.errors import CallError
 from uol.image_views import shown_to
 from uol.model import OrderModel
-from uol.model_config import ModelConfig
+from uol.model_config import ModelConfig, PanelConfig
 from uol.released import find_model, member_folders
-from uol.scale import Scale
 
 _WEIGHTS = "model.safetensors"
 
@@ -34,21 +33,25 @@ class Judgement(NamedTuple):
 class Teachers:
     """Models that judge pairs of a batch; not a module, so that they are neither trained nor kept in checkpoints."""
 
-    def __init__(self, models: Sequence[OrderModel], pupil: ModelConfig, histograms: bool = False) -> None:
+    def __init__(
+        self, models: Sequence[OrderModel], pupil: ModelConfig, panels: Sequence[PanelConfig | None] = ()
+    ) -> None:
+        """`panels` are those whose histograms each tells at the pupil's levels; None for one that tells none."""
         self._pupil = pupil
         self._models = [model.eval().requires_grad_(False) for model in models]
-        self._histograms = histograms
+        self._panels = set(panels)
+        self._histograms = False
 
     @classmethod
-    def load(cls, folders: Sequence[str], pupil: ModelConfig, scale: Scale) -> Teachers:
+    def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
         """Load model or run folders, of an ensemble all its members.
 
         They are shown the pupil's pixels, so they must be used to images framed alike, or to the middle of them, in
-        whatever size. Histograms are a panel's own: they are taught where all score by them, on the pupil's scale.
+        whatever size.
         """
         from uol.ensemble_folder import load_members
 
-        models, histograms = [], []
+        models, panels = [], []
         for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):
             config = member.config
             if not config.sees_within(pupil):
@@ -56,8 +59,12 @@ class Teachers:
                     f"{folder}: a teacher that sees another part of images ({config.view}; its pupil {pupil.view})"
                 )
             models.append(member.model)
-            histograms.append(member.tells_levels and (config.levels, member.panel.scale) == (pupil.levels, scale))
-        return cls(models, pupil, all(histograms))
+            panels.append(member.panel if member.tells_levels and config.levels == pupil.levels else None)
+        return cls(models, pupil, panels)
+
+    def teach_histograms_of(self, panel: PanelConfig) -> None:
+        """Tell histograms, too, where all tell those of this very panel: unlike the order, they are a panel's own."""
+        self._histograms = self._panels == {panel}
 
     def begin(self, pupil: OrderModel) -> None:
         """Give a pupil the weights of the first."""
