@@ -183,6 +183,12 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     assert len(found.replicates.pc) > 1
     kept = slow_mean([fold.folder / "panels" / "mebeauty" / "predictions.csv"])
     assert kept == pytest.approx(obvious, abs=1e-4)
+    table = pd.read_csv(paths[1])
+    table.assign(rating_sd=table["rating_sd"] + 0.3).to_csv(paths[1], index=False)
+    assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
+    table.assign(value=table["value"] + 0.3).to_csv(paths[1], index=False)
+    with pytest.raises(UolError, match="predictions of another network"):
+        average(fold, rated)
     paths[1].unlink()
     averaged = average(fold, rated)
     assert averaged.beside == []

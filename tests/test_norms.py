@@ -90,7 +90,12 @@ def test_the_network_itself_is_left_as_it_was_and_the_outcome_repeats():
     model = OrderModel(ModelConfig(backbone="test_resnet", **SMALL)).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     images = torch.randint(0, 256, (129, 3, 32, 32), dtype=torch.uint8)
+    learning = []
+    first = next(module for module in model.modules() if isinstance(module, torch.nn.Conv2d))
+    first.register_forward_hook(lambda module, *_: learning.append(module.training))
     one, two = with_statistics(model, images), with_statistics(model, images)
+    assert learning
+    assert not any(learning)  # norms alone look at batches; what drops features in training does not
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
