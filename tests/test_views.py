@@ -76,6 +76,12 @@ def test_the_brief_table_leaves_plans_to_their_own():
     assert [row["what"] for row in view("brief", Source(results)).rows] == ["uol, as published", "uol, recipe `strong`"]
 
 
+def test_the_brief_table_has_the_first_training_of_a_recipe():
+    results = [*five_folds(), *five_folds(recipe="paper-again"), *five_folds(recipe="other-again")]
+    told = [row["what"] for row in view("brief", Source(results)).rows]
+    assert told == ["uol, as published", "uol, recipe `other-again`", "uol, recipe `paper`"]
+
+
 def test_makeup_and_range():
     (row,) = view("makeup", Source(whole_row())).rows
     assert (row["accuracy"], row["pairs"], row["answer"]) == (pytest.approx(80 / 107), 107, "with make-up")
