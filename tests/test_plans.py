@@ -106,11 +106,15 @@ def test_what_is_tried_at_full_size_is_what_was_tried_at_half():
     assert small["blended-more-varied"] == {**small["more-varied"], **small["blended"]}
 
 
-def test_distilled_is_a_strong_network_that_begins_as_its_teacher():
-    distilled, strong = load_recipe(DISTILLED), load_recipe(STRONG)
+def test_distilled_is_the_best_network_that_begins_as_its_teacher():
+    distilled, best, strong = load_recipe(DISTILLED), load_recipe(BEST), load_recipe(STRONG)
     assert distilled.start == "teacher"
+    new_faces = best.augmentation.model_copy(update={"bend": 0.05, "mix": 0.5})
+    assert (distilled.model, distilled.augmentation, distilled.scoring) == (best.model, new_faces, best.scoring)
+    (pair,) = find_plan("recipes").choose([], ["distilled-pair"])
+    before = pair.settings({})
     blended = strong.augmentation.model_copy(update={"mix": 0.5})
-    assert (distilled.model, distilled.augmentation) == (strong.model, blended)
+    assert (before.model, before.augmentation, before.scoring) == (strong.model, blended, strong.scoring)
 
 
 def test_a_row_may_need_what_only_the_command_line_gives():
@@ -120,7 +124,7 @@ def test_a_row_may_need_what_only_the_command_line_gives():
     teachers = {"teachers": ["runs/five/{split}"]}
     for given in ({}, {"teachers": []}):
         lacking = [row.recipe for row in plan.check_needs(plan.rows, given)]
-        assert lacking == ["distilled", "distilled-unblended", "distilled-six-views"]
+        assert lacking == ["distilled", *(f"distilled-pair{of}" for of in ("", "-unblended", "-six-views"))]
     assert plan.check_needs(plan.rows, teachers) == []
     (distilled,) = plan.choose([], ["distilled"])
     with pytest.raises(CallError, match="distilled needs --set teachers=…"):

@@ -23,7 +23,7 @@ from uol.experiments.table import FOLDS, Row, in_order, mean, of_one_seed, row_g
 _SHOWN = {STRONG, BEST, DISTILLED, FAST}
 _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows if row.recipe not in _SHOWN}
 _SUPERSEDED = {"strong-beta-0.1"}  # recipes as they were before
-_AGAIN = "-again"  # behind a recipe's name: trained once more with the same settings
+_AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with the same settings
 _COMPARED = ("pc", "mae", "rmse")
 FIVE = 5  # folds, as the published figures have
 _WHO = {"method": "method", "recipe": "recipe", "ensemble": "networks"}
@@ -104,9 +104,9 @@ def _brief(source: Source) -> View:
     rows: list[dict[str, Any]] = []
     told: set[str] = set()
     standing = list(_standing(source))
-    first = {(row["method"], row["recipe"] + _AGAIN) for row in standing}
+    later = {(row["method"], row["recipe"] + again) for row in standing for again in _AGAIN}
     for row in standing:
-        if (row["method"], row["recipe"]) in first:
+        if (row["method"], row["recipe"]) in later:
             continue
         method, trained_on = row["method"], row["trained_on"]
         elsewhere = {f"transfer_{name}": pc for name, pc in row["transfer"].items()}
