@@ -272,7 +272,7 @@ def release(
     Several models that ship are made one that answers with the mean of their scores: it names them, and has no weights
     of its own. The data set that trained them (--data, --root) has the images to calibrate it with.
 
-    Example: uol experiment release runs/strong/whole --recipe strong --out uol-vgg16-scut5500
+    Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
     """
     from uol.cli.data import load
     from uol.experiments.release import release as make
