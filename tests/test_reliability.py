@@ -15,6 +15,7 @@ from test_ratings import NAN, as_ratings, gappy
 from uol import reliability as module
 from uol.errors import CallError, UolError
 from uol.reliability import (
+    adjusted_means,
     icc,
     krippendorff_alpha,
     krippendorff_alpha_from_counts,
@@ -368,6 +369,42 @@ def test_leniency_is_that_of_dummy_variables(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(rater_table(as_ratings(matrix))["leniency"], effects - effects.mean(), atol=1e-10)
 
 
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12)])
+def test_adjusted_means_are_the_images_effects_of_dummy_variables(shape: tuple[int, int]) -> None:
+    matrix = simulate(*shape, gaps=0.3, seed=11, variances=(1.0, 0.5, 0.5))
+    rows, columns = np.nonzero(~np.isnan(matrix))
+    design = np.hstack([rows[:, None] == np.arange(shape[0]), columns[:, None] == np.arange(shape[1])]).astype(float)
+    effects = np.linalg.lstsq(design, matrix[rows, columns])[0]
+    expected = effects[: shape[0]] + effects[shape[0] :].mean()
+    np.testing.assert_allclose(adjusted_means(as_ratings(matrix)), expected, atol=1e-10)
+
+
+def test_adjusted_means_find_the_images_whoever_saw_them() -> None:
+    image, rater = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([-3.0, 0.5, 2.5])
+    matrix = np.hstack([image[:, None] + rater, np.full((5, 1), np.nan)])  # the last rater rated nothing
+    matrix[3:, 2] = matrix[:2, 0] = np.nan  # the worst images had the most lenient raters
+    ratings = as_ratings(matrix)
+    assert ratings.mean[1] > ratings.mean[3]
+    np.testing.assert_allclose(adjusted_means(ratings), image)
+
+
+@given(gappy(), st.integers(0, 20), st.floats(-5, 5))
+@settings(max_examples=50, deadline=None)
+def test_a_rater_who_is_more_lenient_moves_no_image_against_another(matrix: np.ndarray, which: int, by: float) -> None:
+    matrix = matrix[~np.isnan(matrix).all(axis=1)]
+    moved = matrix.copy()
+    moved[:, which % matrix.shape[1]] += by
+    assume(module._two_way_fit(module._drop_empty(matrix))[2] == 1)
+    gap = adjusted_means(as_ratings(moved)) - adjusted_means(as_ratings(matrix))
+    np.testing.assert_allclose(gap, gap[0], atol=1e-8 * (1 + np.nanmax(np.abs(matrix))))
+
+
+def test_without_gaps_adjusted_means_are_the_means() -> None:
+    ratings = as_ratings(SHROUT_FLEISS)
+    np.testing.assert_allclose(adjusted_means(ratings), ratings.mean)
+    assert reliability(ratings)["adjusted_pc"] == pytest.approx(1.0)
+
+
 def test_agreement_count_and_spread_are_the_loops() -> None:
     matrix = simulate(15, 6, gaps=0.5, seed=12, variances=(1.0, 0.3, 0.5))
     matrix = matrix[~np.isnan(matrix).all(axis=1)]
@@ -412,6 +449,7 @@ def test_reliability_is_ready_for_json() -> None:
         "krippendorff_alpha": None,
         "split_half": None,
         "spearman_brown": None,
+        "adjusted_pc": pytest.approx(1.0),
     }
 
 

@@ -16,6 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from uol.errors import CallError, UolError
+from uol.metrics import pearson
 from uol.ratings import Ratings
 
 Floats = npt.NDArray[np.float64]
@@ -215,8 +216,24 @@ def rater_table(ratings: Ratings) -> pd.DataFrame:
     )
 
 
+def adjusted_means(ratings: Ratings) -> Floats:
+    """The mean rating of each image by raters of equal leniency: the mean of y_ij − b_j, with b_j as in `rater_table`.
+
+    Where everybody rated everything it is the plain mean. With gaps the plain mean tells also who rated an image, and
+    who did is chance. Images of sets that no rater connects are each on the scale of their own raters.
+    """
+    matrix = ratings.matrix
+    effects = np.zeros(len(ratings.raters))
+    effects[~np.isnan(matrix).all(axis=0)] = _two_way_fit(_drop_empty(matrix))[0]
+    return np.asarray(np.nanmean(matrix - effects, axis=1))
+
+
 def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
-    """Every reliability of a panel, ready for JSON: None where one is not defined."""
+    """Every reliability of a panel, ready for JSON: None where one is not defined.
+
+    `adjusted_pc` is the correlation of the images' means with those adjusted for their raters' leniency: below 1, who
+    rated an image shows in its mean.
+    """
     correlation = icc(ratings.matrix)
     halves = split_half(ratings.matrix, seed=seed)
     values = {
@@ -226,6 +243,7 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
         "krippendorff_alpha": krippendorff_alpha(ratings.matrix),
         "split_half": halves.correlation,
         "spearman_brown": halves.spearman_brown,
+        "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)),
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
 

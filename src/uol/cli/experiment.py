@@ -1,4 +1,4 @@
-"""uol experiment: list, run, ensemble, held-out, table, panel, anchoring, figure, add, release, docs."""
+"""uol experiment: list, run, ensemble, held-out, adjusted, table, panel, anchoring, figure, add, release, docs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uol.cli import experiment_ensemble, experiment_held_out, experiment_run
+from uol.cli import experiment_adjusted, experiment_ensemble, experiment_held_out, experiment_run
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.cli.train import DataOption, RootOption
 from uol.errors import CallError
@@ -110,6 +110,7 @@ def list_(results: ResultsOption = Path("results"), as_json: JsonOption = False)
 app.command("run")(experiment_run.run)
 app.command("ensemble")(experiment_ensemble.ensemble)
 app.command("held-out")(experiment_held_out.held_out)
+app.command("adjusted")(experiment_adjusted.adjusted)
 
 
 @app.command()

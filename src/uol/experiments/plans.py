@@ -217,12 +217,9 @@ _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
 _STRONG_WHOLE = _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256})
 _STRONG_LEVELS = _change(_STRONG, "histograms told from places", "levels", _LEVELS)
 _DISTILLED = PlanRow("distilled: best, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
+_PAIR = {"model.levels": 0, "histogram_weight": 0.0, "epochs": 30, "scoring.zooms": (1.0,), **_augmented(bend=0.0)}
 _DISTILLED_PAIR = _change(
-    _DISTILLED,
-    "strong, taught by two for 30 epochs, no bent faces",
-    "pair",
-    {"model.levels": 0, "histogram_weight": 0.0, "epochs": 30, "scoring.zooms": (1.0,), **_augmented(bend=0.0)},
-    needs="teachers",
+    _DISTILLED, "strong, taught by two for 30 epochs, no bent faces", "pair", _PAIR, needs="teachers"
 )
 _RECIPES = (
     _STRONG,
@@ -240,7 +237,6 @@ _RECIPES = (
     _DISTILLED,
     _DISTILLED_PAIR,
     _change(_DISTILLED_PAIR, "the same without blended faces", "unblended", _augmented(mix=0.0), needs="teachers"),
-    _change(_DISTILLED_PAIR, "that with blended faces, read: six views", "six-views", _SIX_VIEWS, read=True, needs="teachers"),
 )
 
 PLANS: dict[str, Plan] = {

@@ -22,7 +22,7 @@ from uol.experiments.table import FOLDS, Row, in_order, mean, of_one_seed, row_g
 
 _SHOWN = {STRONG, BEST, DISTILLED, FAST}
 _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows if row.recipe not in _SHOWN}
-_SUPERSEDED = {"strong-beta-0.1"}  # recipes as they were before
+_SUPERSEDED = {"strong-beta-0.1", "distilled-pair-six-views"}  # recipes as they were before
 _AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with the same settings
 _COMPARED = ("pc", "mae", "rmse")
 FIVE = 5  # folds, as the published figures have

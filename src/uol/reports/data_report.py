@@ -22,7 +22,7 @@ RELIABILITY_NAMES = {
     "icc_2_1": "ICC(2,1): one rater", "icc_2_k": "ICC(2,k): the panel's mean", "icc_1_1": "ICC(1,1): one rating",
     "icc_1_k": "ICC(1,k): the panel's mean", "raters_per_image": "ratings per image (harmonic mean)",
     "krippendorff_alpha": "Krippendorff's alpha, interval", "split_half": "split half",
-    "spearman_brown": "split half, Spearman-Brown",
+    "spearman_brown": "split half, Spearman-Brown", "adjusted_pc": "PC of means and means adjusted for leniency",
 }  # fmt: skip
 
 
