@@ -16,8 +16,8 @@ def held_out(
 ) -> None:
     """Compare runs, and their average, on the images they held out: to choose without looking at test images.
 
-    Each run's figures are over all images that its folds held out; those of the average over images that all runs held
-    out, which is all of them where held_out and held_out_seed are the same. A line was fitted to each run's scores on
+    Figures are means over folds, each on the images it held out; those of the average on images that all runs held out,
+    which is all of them where held_out and held_out_seed are the same. A line was fitted to each run's scores on
     these images, so MAE and RMSE come out a little small.
 
     Example: uol experiment held-out runs/strong-0 runs/strong-1

@@ -28,7 +28,10 @@ _ROUNDED = 1e-4  # scores are written with six digits
 
 
 class Figures(TypedDict):
-    """Of one run, or of the average of several, over the held-out images of all folds; None where undefined."""
+    """Of one run, or of the average of several: means over its folds, as in tables of results.
+
+    A correlation is None where it is undefined in a fold.
+    """
 
     run: str
     folds: int
@@ -61,7 +64,7 @@ def keep_held_out(
 
 
 def figures_of(runs: Sequence[Path]) -> list[Figures]:
-    """Each run's figures on all images it held out; then those of their average, on images that all of them held out.
+    """Each run's figures on the images it held out; then those of their average, on images that all of them held out.
 
     Without images in common there is no average. Networks of other seeds beside a run's folds are runs of their own.
     """
@@ -128,13 +131,13 @@ def _average(told: Sequence[Told]) -> Told | None:
 
 
 def _figures(told: Told) -> Figures:
-    score, value = told.table["score"].to_numpy(), told.table["value"].to_numpy()
-    pc = metrics.pearson(score, value)
+    folds = [(fold["score"].to_numpy(), fold["value"].to_numpy()) for _, fold in told.table.groupby("fold")]
+    pc = float(np.mean([metrics.pearson(*fold) for fold in folds]))
     return Figures(
         run=told.name,
-        folds=told.table["fold"].nunique(),
+        folds=len(folds),
         images=len(told.table),
         pc=pc if np.isfinite(pc) else None,
-        mae=metrics.mae(score, value),
-        rmse=metrics.rmse(score, value),
+        mae=float(np.mean([metrics.mae(*fold) for fold in folds])),
+        rmse=float(np.mean([metrics.rmse(*fold) for fold in folds])),
     )
