@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from quick import quick_recipe
+from uol.ensemble import EnsembleScorer
 from uol.errors import CallError
 from uol.experiments.anchoring import anchoring_curve
 from uol.metrics import mae, rmse
 from uol.rated_images import Split
 from uol.training.batches import PackedImages
+from uol.training.run import run
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +35,20 @@ def test_points_are_what_anchoring_by_hand_gives(trained, drawn_b, embedded):
     moved = test.rescaled(trained.scorer.panel.scale)
     assert points[0].mean.mae == pytest.approx(mae(moved.scores, plain), rel=1e-4)
     assert points[1].sd.rmse > 0
+
+
+def test_an_ensemble_is_anchored_as_a_whole(trained, drawn, drawn_b):
+    recipe = quick_recipe(seed=1)
+    other = run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
+    ensemble = EnsembleScorer([trained.scorer, other.scorer])
+    split = drawn_b.splits["default"]
+    pixels = PackedImages.pack(drawn_b, ensemble.config).centre
+    points = anchoring_curve(ensemble, drawn_b, ensemble.embed_pixels(pixels), split, (20,), 2)
+    test = drawn_b.subset(split.test)
+    values = [score.value for score in ensemble.anchor(drawn_b.subset(split.train)).score(test.images)]
+    unit = ensemble.panel.scale.unit / drawn_b.scale.unit
+    assert points[-1].mean.rmse == pytest.approx(rmse(test.scores, np.array(values)) * unit, rel=1e-4)
+    assert points[1].anchors == 20
 
 
 def test_draws_follow_from_the_seed(trained, drawn_b, embedded):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 import uol
 from uol import provenance
 from uol.checked import read_checked
+from uol.ensemble import EnsembleScorer
+from uol.ensemble_folder import load_model
 from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate
 from uol.experiments.result import ANCHORING as PREFIX
@@ -21,7 +25,7 @@ from uol.experiments.trial import RESULT
 from uol.files import write_json
 from uol.gaussians import Gaussians
 from uol.methods.base import Predictions
-from uol.model_folder import PROVENANCE, load_scorer
+from uol.model_folder import PROVENANCE
 from uol.rated_images import RatedImages, Split
 from uol.released import find_model, fingerprint
 from uol.scorer import FEWEST_ANCHORS, Scorer
@@ -78,9 +82,9 @@ class Anchoring(_Part):
 
 
 def anchoring_curve(
-    scorer: Scorer,
+    scorer: Scorer | EnsembleScorer,
     rated: RatedImages,
-    gaussians: Gaussians,
+    embedded: Gaussians | list[Gaussians],
     split: Split,
     sizes: Sequence[int] = SIZES,
     draws: int = 10,
@@ -89,14 +93,15 @@ def anchoring_curve(
 ) -> list[Point]:
     """Anchor with random training images of a split, `draws` times for each size, and test on its test images.
 
-    `gaussians` are those of all images. Last comes the whole training part, which can only be drawn once.
+    `embedded` is what `scorer.embed_pixels` makes of all images. Last comes the whole training part, which can only be
+    drawn once.
     """
     if not len(split.test) or len(split.train) < FEWEST_ANCHORS:
         raise CallError(f"{rated.name}: anchoring needs a split with test images and {FEWEST_ANCHORS} others")
     if small := [size for size in sizes if size < FEWEST_ANCHORS]:
         raise CallError(f"{small[0]} anchors: at least {FEWEST_ANCHORS} are needed")
     unit = scorer.panel.scale.unit / rated.scale.unit
-    test, there = rated.subset(split.test), gaussians.rows(torch.from_numpy(split.test))
+    test, there = rated.subset(split.test), _rows(embedded, split.test)
     plain = evaluate(test.rescaled(scorer.panel.scale), Predictions.of(scorer.score_embedded(there)))
     points = [_point(0, [plain], 1.0)]
     wanted = [size for size in sizes if size < len(split.train)]
@@ -105,12 +110,18 @@ def anchoring_curve(
         for draw in range(draws if number < len(wanted) else 1):
             rng = np.random.default_rng([seed, size, draw])
             chosen = np.sort(rng.choice(split.train, size, replace=False))
-            anchored = scorer.anchor_embedded(rated.subset(chosen), gaussians.rows(torch.from_numpy(chosen)))
+            anchored = scorer.anchor_embedded(rated.subset(chosen), _rows(embedded, chosen))
             found.append(evaluate(test, Predictions.of(anchored.score_embedded(there))))
             if progress is not None:
                 progress(number * draws + draw + 1)
         points.append(_point(size, found, unit))
     return points
+
+
+def _rows(embedded: Gaussians | list[Gaussians], chosen: npt.NDArray[np.intp]) -> Any:
+    """Some images' Gaussians; of an ensemble, each member's."""
+    rows = torch.from_numpy(chosen)
+    return [one.rows(rows) for one in embedded] if isinstance(embedded, list) else embedded.rows(rows)
 
 
 def _point(anchors: int, found: Sequence[Evaluation], unit: float) -> Point:
@@ -138,12 +149,12 @@ def measure_anchoring(
     if code.id is None or code.modified:
         raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this curve")
     folder = find_model(model)
-    scorer = load_scorer(folder)
+    scorer = load_model(folder)
     if rated.name in trained_on(folder) | {scorer.panel.name}:
         raise CallError(f"{rated.name}: a panel that {model} was trained on; anchoring is for another")
     scorer.to("cuda" if torch.cuda.is_available() else "cpu")
-    gaussians = scorer.embed_pixels(PackedImages.pack(rated, scorer.config).centre)
-    points = anchoring_curve(scorer, rated, gaussians, rated.splits[split], draws=draws, progress=progress)
+    embedded = scorer.embed_pixels(PackedImages.pack(rated, scorer.config).centre)
+    points = anchoring_curve(scorer, rated, embedded, rated.splits[split], draws=draws, progress=progress)
     return Anchoring(
         name=name,
         model=fingerprint(folder),
