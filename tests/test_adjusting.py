@@ -10,7 +10,7 @@ import pytest
 
 from measured import measured
 from uol import metrics
-from uol.errors import CallError
+from uol.errors import CallError, UolError
 from uol.experiments.adjusting import figures_of
 from uol.experiments.bootstrap import draws, interval
 from uol.experiments.result import write_result
@@ -68,7 +68,7 @@ def test_figures_are_means_over_networks_with_either_mean(gappy_panel, tmp_path)
         for k in (1, 2)
     ]
     (row,) = figures_of([tmp_path], gappy_panel)
-    assert (row["run"], row["networks"], row["images"]) == (str(tmp_path), 2, 40)
+    assert (row["run"], row["folds"], row["images"]) == (str(tmp_path), 2, 40)
     for truth, pc, ends in (
         (gappy_panel.scores, row["pc"], row["interval"]),
         (adjusted, row["adjusted_pc"], row["adjusted_interval"]),
@@ -94,11 +94,26 @@ def test_a_split_that_tested_the_run_is_drawn_as_its_result_draws_it(gappy_panel
         place = "panels/gappy/predictions.csv"
     values = said(tmp_path / "run", gappy_panel, rows, gappy_panel.scores[rows] ** 2, place, **changes)
     (row,) = figures_of([tmp_path / "run"], gappy_panel)
-    assert (row["networks"], row["images"]) == (1, 20)
+    assert (row["folds"], row["images"]) == (1, 20)
     weights = draws(gappy_panel.fingerprint, "2022" if beside else "fold-1", 20)
     drawn = [np.repeat(np.arange(20), times.astype(int)) for times in weights]
-    slow = [np.corrcoef(gappy_panel.scores[rows][chosen], values[chosen])[0, 1] for chosen in drawn]
-    assert row["interval"] == pytest.approx(interval(slow), abs=1e-4)
+    for truth, ends in (
+        (gappy_panel.scores[rows], row["interval"]),
+        (adjusted_means(gappy_panel.ratings)[rows], row["adjusted_interval"]),
+    ):
+        slow = [np.corrcoef(truth[chosen], values[chosen])[0, 1] for chosen in drawn]
+        assert ends == pytest.approx(interval(slow), abs=1e-4)
+    (tmp_path / "run" / place).unlink()
+    with pytest.raises(CallError, match="it learnt from gappy and kept none of its images to test on"):
+        figures_of([tmp_path / "run"], gappy_panel)
+
+
+def test_networks_of_several_seeds_are_runs_of_their_own(gappy_panel, tmp_path):
+    rows = np.arange(40)
+    for name, seed in (("fold-1", 0), ("fold-2", 0), ("fold-1-seed-1", 1)):
+        said(tmp_path / name, gappy_panel, rows, rows * (0.1 + seed), split=name[:6], seed=seed)
+    found = figures_of([tmp_path], gappy_panel)
+    assert [(row["run"], row["folds"]) for row in found] == [(f"{tmp_path} (seed 0)", 2), (f"{tmp_path} (seed 1)", 1)]
 
 
 def test_what_cannot_be_told(gappy_panel, tmp_path):
@@ -110,11 +125,22 @@ def test_what_cannot_be_told(gappy_panel, tmp_path):
         figures_of([tmp_path / "run"], replace(gappy_panel, ratings=None))
     with pytest.raises(CallError, match=r"gappy.csv: 39.jpg is not an image of gappy as given here"):
         figures_of([tmp_path / "run"], gappy_panel.subset(rows[:39]))
-    said(tmp_path / "other", gappy_panel, rows, rows * 0.1, scores=gappy_panel.scores[::-1])
-    with pytest.raises(CallError, match="its images have other scores than in gappy as given here"):
+    corrected = gappy_panel.scores.copy()
+    corrected[:2] += 0.5
+    few = {"few": rows[:2], "same": rows[:5]}
+    scores = {"other": corrected, "few": gappy_panel.scores[:2], "same": np.full(5, 3.0)}
+    for name, foreign in scores.items():
+        chosen = few.get(name, rows)
+        said(tmp_path / name, gappy_panel, chosen, chosen * 0.1, scores=foreign)
+        with pytest.raises(
+            CallError, match="its images have other scores than in gappy as given here, or are fewer than 3"
+        ):
+            figures_of([tmp_path / name], gappy_panel)
+    (tmp_path / "other" / "evaluations" / "gappy.csv").write_text("name,score,value\n")
+    with pytest.raises(UolError, match="gappy.csv: not readable as predictions"):
         figures_of([tmp_path / "other"], gappy_panel)
     (tmp_path / "other" / "evaluations" / "gappy.csv").unlink()
-    with pytest.raises(CallError, match="it has said nothing of gappy yet; uol evaluate"):
+    with pytest.raises(CallError, match="it was not asked about gappy"):
         figures_of([tmp_path / "other"], gappy_panel)
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "recipe.yaml").touch()

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from measured import elsewhere, five_folds, measured
 from uol.experiments.result import write_result
@@ -25,7 +26,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["list", "run", "held-out", "table", "panel", "figure", "add", "docs"])
+@pytest.mark.parametrize("command", ["list", "run", "held-out", "adjusted", "table", "panel", "figure", "add", "docs"])
 def test_every_command_explains_itself_with_an_example(uol, command):
     code, out, _ = uol("experiment", command, "--help")
     assert code == 0
@@ -118,3 +119,28 @@ def test_mistakes_are_one_line(uol, place):
     code, _, err = uol("experiment", "table", "scut-fbp5500")
     assert code == 1
     assert "bad.json: experiment: field required" in one_line(err)
+
+
+def test_what_runs_said_against_adjusted_means(uol, place):
+    lines = [f"{k}.png,{k},{k + 2}," if k % 2 else f"{k}.png,{k},,{k - 1}" for k in range(2, 8)]
+    (place / "ratings.csv").write_text("\n".join(["image,a,b,c", *lines]))
+    for k in range(2, 8):
+        Image.new("RGB", (8, 8), (k, k, k)).save(place / f"{k}.png")
+    means = {k: (2 * k + (2 if k % 2 else -1)) / 2 for k in range(2, 8)}
+    said = "image,score,value\n" + "".join(f"{k}.png,{mean},{k}\n" for k, mean in means.items())
+    for k in range(1, 6):
+        (place / "runs" / "paper" / f"fold-{k}" / "evaluations").mkdir()
+        (place / "runs" / "paper" / f"fold-{k}" / "evaluations" / "ratings.csv").write_text(said)
+    call = ("experiment", "adjusted", "runs/paper", "--data", "own", "--root", ".", "--table", "ratings.csv")
+    code, out, err = uol(*call, "--json")
+    assert code == 0, err
+    (row,) = json.loads(out)
+    assert (row["run"], row["folds"], row["images"]) == ("runs/paper", 5, 6)
+    assert row["pc"] < row["adjusted_pc"] == pytest.approx(1.0)
+    code, out, err = uol(*call)
+    assert code == 0, err
+    assert "adjusted PC" in out
+    assert "1.0000–1.0000" in out
+    code, _, err = uol("experiment", "adjusted", "runs/paper", "--data", "synthetic")
+    assert code == 2
+    assert "not asked about synthetic" in err

@@ -182,7 +182,7 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
         (["readings"], "nothing to run: every row of readings needs --set teachers=…"),
         (
             ["recipes", "--recipe", "strong", "--set", "teachers=[a]"],
-            "is for distilled, distilled-pair, distilled-pair-unblended alone",
+            "is for distilled alone",
         ),
         (["modules", "--fold", "9"], "no fold 'fold-9'"),
         (["modules", "--also", "mebeauty"], "write it as NAME=FOLDER"),

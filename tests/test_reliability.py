@@ -24,6 +24,7 @@ from uol.reliability import (
     reliability,
     split_half,
     split_half_from_counts,
+    unconnected_sets,
 )
 
 SHROUT_FLEISS = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], float)
@@ -386,6 +387,18 @@ def test_adjusted_means_find_the_images_whoever_saw_them() -> None:
     ratings = as_ratings(matrix)
     assert ratings.mean[1] > ratings.mean[3]
     np.testing.assert_allclose(adjusted_means(ratings), image)
+    assert reliability(ratings)["adjusted_pc"] == pytest.approx(np.corrcoef(ratings.mean, image)[0, 1])
+
+
+def test_raters_that_no_image_connects_cannot_be_told_apart() -> None:
+    matrix = np.full((4, 4), np.nan)
+    matrix[:2, :2], matrix[2:, 2:] = [[1, 2], [2, 3]], [[6, 7], [7, 9]]
+    ratings = as_ratings(matrix)
+    assert unconnected_sets(ratings) == 2
+    assert reliability(ratings)["adjusted_pc"] is None
+    np.testing.assert_allclose(adjusted_means(ratings), ratings.mean)
+    matrix[1, 3] = 4
+    assert unconnected_sets(as_ratings(matrix)) == 1
 
 
 @given(gappy(), st.integers(0, 20), st.floats(-5, 5))

@@ -219,8 +219,9 @@ def rater_table(ratings: Ratings) -> pd.DataFrame:
 def adjusted_means(ratings: Ratings) -> Floats:
     """The mean rating of each image by raters of equal leniency: the mean of y_ij − b_j, with b_j as in `rater_table`.
 
-    Where everybody rated everything it is the plain mean. With gaps the plain mean tells also who rated an image, and
-    who did is chance. Images of sets that no rater connects are each on the scale of their own raters.
+    Where everybody rated everything it is the plain mean; with gaps the plain mean tells also who rated an image.
+    Images of sets that no rater connects are each on the scale of their own raters. Few ratings by severe or lenient
+    raters may take an adjusted mean a little beyond the scale.
     """
     matrix = ratings.matrix
     effects = np.zeros(len(ratings.raters))
@@ -228,11 +229,16 @@ def adjusted_means(ratings: Ratings) -> Floats:
     return np.asarray(np.nanmean(matrix - effects, axis=1))
 
 
+def unconnected_sets(ratings: Ratings) -> int:
+    """How many sets of images and raters there are that no rating connects; leniency is known within each alone."""
+    return _two_way_fit(_drop_empty(ratings.matrix))[2]
+
+
 def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
     """Every reliability of a panel, ready for JSON: None where one is not defined.
 
     `adjusted_pc` is the correlation of the images' means with those adjusted for their raters' leniency: below 1, who
-    rated an image shows in its mean.
+    rated an image shows in its mean. None where some raters share no images, by any chain, with the others.
     """
     correlation = icc(ratings.matrix)
     halves = split_half(ratings.matrix, seed=seed)
@@ -243,7 +249,7 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
         "krippendorff_alpha": krippendorff_alpha(ratings.matrix),
         "split_half": halves.correlation,
         "spearman_brown": halves.spearman_brown,
-        "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)),
+        "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)) if unconnected_sets(ratings) == 1 else np.nan,
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from uol.cli.data import ReadOption, ScaleOption, load
-from uol.cli.output import print_json, print_table
+from uol.cli.output import print_json, print_table, say
 from uol.cli.train import DataOption, RootOption, TableOption
 
 
@@ -23,24 +23,34 @@ def adjusted(
 ) -> None:
     """Compare what runs have said of a data set with means that are adjusted for who rated each image.
 
-    Where not everybody rated everything, an image's mean tells also how lenient its raters were, which no image shows.
-    The adjusted mean takes each rater's leniency off first, by a least-squares fit of images and raters to all ratings
-    of the data set. Figures are means over a run's networks, with 95 % intervals of a bootstrap over images.
+    Where not everybody rated everything, an image's mean tells also how lenient its raters were, of which an image
+    shows little or nothing. The adjusted mean takes each rater's leniency off first, by a least-squares fit of images
+    and raters to all ratings of the data set. Figures are means over a run's folds, other seeds apart, with 95 %
+    intervals of a bootstrap over images.
 
     Example: uol experiment adjusted runs/distilled runs/best --data mebeauty --root MEBeauty
     """
     from uol.experiments.adjusting import figures_of
+    from uol.experiments.formats import told_interval
+    from uol.reliability import unconnected_sets
 
-    rows = figures_of(runs, load(data, root, table, scale, read))
+    rated = load(data, root, table, scale, read)
+    rows = figures_of(runs, rated)
+    if rated.ratings is not None and (sets := unconnected_sets(rated.ratings)) > 1:
+        say(f"{rated.name}: {sets} sets that no rater connects: each is on the scale of its own raters")
     if as_json:
         print_json(rows)
         return
-    columns = {"run": "run", "networks": "networks", "images": "images", "pc": "PC", "interval": "95 %",
-               "adjusted_pc": "adjusted PC", "adjusted_interval": "95 % of it"}  # fmt: skip
-    print_table(
-        [{**row, **{key: _told(row[key]) for key in ("interval", "adjusted_interval")}} for row in rows], columns
-    )
-
-
-def _told(interval: tuple[float, float] | None) -> str | None:
-    return None if interval is None else "{:.4f}–{:.4f}".format(*interval)
+    columns = {
+        "run": "run", "folds": "folds", "images": "images", "pc": "PC", "interval": "95 % of PC",
+        "adjusted_pc": "adjusted PC", "adjusted_interval": "95 % of adjusted PC",
+    }  # fmt: skip
+    told = [
+        {
+            **row,
+            "interval": told_interval(row["interval"]),
+            "adjusted_interval": told_interval(row["adjusted_interval"]),
+        }
+        for row in rows
+    ]
+    print_table(told, columns)

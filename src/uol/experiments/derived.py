@@ -88,6 +88,8 @@ def read_predictions(path: Path) -> pd.DataFrame:
         table = table.astype({"score": np.float64, "value": np.float64})
     except (OSError, ValueError, KeyError) as error:
         raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
+    if "image" not in table:
+        raise UolError(f"{path}: not readable as predictions (no column image)")
     if table.empty or not np.isfinite(table[["score", "value"]].to_numpy()).all():
         raise UolError(f"{path}: a score or a prediction is missing")
     return table

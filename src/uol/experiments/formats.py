@@ -20,6 +20,13 @@ _LATEX = {
 }  # fmt: skip
 
 
+def told_interval(ends: tuple[float, float] | None, signed: bool = False) -> str | None:
+    """The ends of an interval as tables have them; `signed` for those that lie about 0."""
+    if ends is None:
+        return None
+    return "{:+.4f} to {:+.4f}".format(*ends) if signed else "{:.4f}–{:.4f}".format(*ends)
+
+
 def markdown(rows: Rows, columns: Columns) -> str:
     """A Markdown table."""
     rules = ["---:" if _numeric(rows, key) else "---" for key in columns]

@@ -217,10 +217,6 @@ _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
 _STRONG_WHOLE = _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256})
 _STRONG_LEVELS = _change(_STRONG, "histograms told from places", "levels", _LEVELS)
 _DISTILLED = PlanRow("distilled: best, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
-_PAIR = {"model.levels": 0, "histogram_weight": 0.0, "epochs": 30, "scoring.zooms": (1.0,), **_augmented(bend=0.0)}
-_DISTILLED_PAIR = _change(
-    _DISTILLED, "strong, taught by two for 30 epochs, no bent faces", "pair", _PAIR, needs="teachers"
-)
 _RECIPES = (
     _STRONG,
     _change(_STRONG, "colours nearly as they are", "plain", _PLAIN),
@@ -235,8 +231,6 @@ _RECIPES = (
         _change(_STRONG_LEVELS, "best: the same, read: six views", "six-views", _SIX_VIEWS, read=True), recipe=BEST
     ),
     _DISTILLED,
-    _DISTILLED_PAIR,
-    _change(_DISTILLED_PAIR, "the same without blended faces", "unblended", _augmented(mix=0.0), needs="teachers"),
 )
 
 PLANS: dict[str, Plan] = {

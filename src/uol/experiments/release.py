@@ -12,7 +12,7 @@ from uol.ensemble import EnsembleScorer
 from uol.ensemble_folder import load_model
 from uol.errors import CallError, UolError
 from uol.experiments.anchoring import Anchoring, read_anchorings
-from uol.experiments.formats import markdown
+from uol.experiments.formats import markdown, told_interval
 from uol.experiments.groups import group_means
 from uol.experiments.result import Result, is_fold, other_setting, read_results
 from uol.experiments.table import Row, of_one_seed, table
@@ -148,9 +148,11 @@ def _networks(scorer: Scorer | EnsembleScorer, made: Mapping[str, Any]) -> str:
         named = ", ".join(f"`{name}`" for name in made["together"])
         return f"| networks | {named}, which ship beside it and must be there; {framed} |\n| score | mean of theirs |"
     histogram = _histogram(scorer)
+    views = len(scorer.scoring.zooms) * (2 if scorer.scoring.mirror else 1)
     return f"""| network | {config.backbone}, {config.crop} px, {framed} |
 | psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
-| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |{histogram}"""
+| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |
+| views of each image | {views} |{histogram}"""
 
 
 def _histogram(scorer: Scorer) -> str:
@@ -163,7 +165,9 @@ def _histogram(scorer: Scorer) -> str:
 def _figures(row: Row) -> str:
     found, ends = dict[str, Any](row), row["intervals"]
     names = {"pc": "Pearson correlation", "mae": "mean absolute error", "rmse": "root mean squared error"}
-    rows = [{"figure": words, "value": found[key], "interval": _ends(ends[key])} for key, words in names.items()]
+    rows = [
+        {"figure": words, "value": found[key], "interval": told_interval(ends[key])} for key, words in names.items()
+    ]
     rows += [
         {"figure": "Spearman correlation", "value": row["spearman"]},
         {"figure": "share of panel means inside their 95 % interval", "value": row["coverage"]},
@@ -175,7 +179,7 @@ def _figures(row: Row) -> str:
 
 def _groups(parts: Sequence[dict[str, Any]], same_images: bool) -> str:
     rows = [
-        {**mean._asdict(), "interval": _ends(mean.interval), "difference": mean.bias}
+        {**mean._asdict(), "interval": told_interval(mean.interval), "difference": mean.bias}
         for mean in group_means(parts, same_images)
     ]
     columns = {"group": "group", "images": "images", "pc": "PC", "interval": "95 % interval", "mae": "MAE",
@@ -192,7 +196,7 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     )
     what = "networks" if results[0].ensemble == 1 else "ensembles"
     told = f"""Mean of {len(found)} {what}, scores mapped linearly between the scales: PC {pc:.4f}
-        ({_ends(ends) or "no interval"}){coverage}."""
+        ({told_interval(ends) or "no interval"}){coverage}."""
     groups = _groups([figures.groups or {} for figures in found], same_images=True)
     return f"## On {other}, which it never saw\n\n{_filled(told)}\n{groups}"
 
@@ -219,10 +223,6 @@ def _taught(teachers: Sequence[str]) -> str:
         if teachers
         else ""
     )
-
-
-def _ends(ends: tuple[float, float] | None) -> str | None:
-    return None if ends is None else "{:.4f}–{:.4f}".format(*ends)
 
 
 def whole_provenance(path: Path) -> dict[str, Any]:

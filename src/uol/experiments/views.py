@@ -11,6 +11,7 @@ from uol.errors import CallError
 from uol.experiments.anchoring import Anchoring
 from uol.experiments.bootstrap import interval, mean_of
 from uol.experiments.comparing import differences, in_plan_order
+from uol.experiments.formats import told_interval
 from uol.experiments.groups import GroupMean, group_means, with_complements
 from uol.experiments.panels import Panel
 from uol.experiments.plans import BEST, DISTILLED, FAST, PLANS, STRONG
@@ -22,7 +23,7 @@ from uol.experiments.table import FOLDS, Row, in_order, mean, of_one_seed, row_g
 
 _SHOWN = {STRONG, BEST, DISTILLED, FAST}
 _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows if row.recipe not in _SHOWN}
-_SUPERSEDED = {"strong-beta-0.1", "distilled-pair-six-views"}  # recipes as they were before
+_SUPERSEDED = {"strong-beta-0.1", "distilled-pair", "distilled-pair-six-views"}  # recipes as they were, and readings
 _AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with the same settings
 _COMPARED = ("pc", "mae", "rmse")
 FIVE = 5  # folds, as the published figures have
@@ -82,7 +83,7 @@ def _compared(found: Sequence[Row]) -> View:
         rows.append(
             _who(row)
             | {key: row[key] for key in ("split", "folds", *_COMPARED, "spearman")}
-            | {f"interval_{key}": _ends(row["intervals"][key]) for key in _COMPARED}
+            | {f"interval_{key}": told_interval(row["intervals"][key]) for key in _COMPARED}
             | {f"paper_{key}": paper.get(key) for key in _COMPARED}
             | {f"difference_{key}": _beyond(row[key], paper.get(key), row["folds"]) for key in _COMPARED}
         )
@@ -176,7 +177,7 @@ def _transfer(source: Source) -> View:
             rows.append(
                 _who(row)
                 | {"split": row["split"], "tested_on": tested_on, "models": models, "pc": pc}
-                | {"interval_pc": _ends(row["transfer_intervals"][tested_on])}
+                | {"interval_pc": told_interval(row["transfer_intervals"][tested_on])}
                 | {"paper_pc": paper, "difference_pc": _beyond(pc, paper, models)}
             )
     columns = {"tested_on": "tested on", "models": "models", "pc": "mean PC", "interval_pc": "95 %",
@@ -196,7 +197,7 @@ def _beside(source: Source) -> View:
                 _who(dict(used[0]))
                 | {"panel": name, "models": len(there), "images": there[0].images}
                 | {key: mean(getattr(one, key) for one in there) for key in _COMPARED}
-                | {"interval_pc": _ends(None if replicates is None else interval(replicates))}
+                | {"interval_pc": told_interval(None if replicates is None else interval(replicates))}
             )
     columns = {"trained_on": "trained on", "panel": "panel tested", "models": "models", "images": "images",
                "pc": "mean PC", "interval_pc": "95 % of PC", "mae": "MAE", "rmse": "RMSE"}  # fmt: skip
@@ -207,7 +208,7 @@ def _pairs(source: Source) -> View:
     """Each row against the plan's reference, or against the row before, on the same images."""
     rows = [
         {key: value for key, value in row.items() if key not in ("low", "high")}
-        | {"interval": _ends(None if row["low"] is None else (row["low"], row["high"]), signed=True)}
+        | {"interval": told_interval(None if row["low"] is None else (row["low"], row["high"]), signed=True)}
         for row in differences(source.results, source.plan)
     ]
     columns = {"method": "method", "recipe": "recipe", "against": "against", "folds": "folds", "tested_on": "tested on",
@@ -227,7 +228,7 @@ def _makeup(source: Source) -> View:
         rows.append(
             _who(dict(first))
             | {"models": len(told), "pairs": pairs, "answer": ", ".join(sorted({one.answer for one in told}))}
-            | {"accuracy": accuracy, "interval": _ends(wilson(accuracy, pairs))}
+            | {"accuracy": accuracy, "interval": told_interval(wilson(accuracy, pairs))}
             | {"paper_accuracy": paper, "difference_accuracy": _beyond(accuracy, paper, len(told))}
         )
     columns = {"models": "models", "pairs": "pairs", "answer": "right is", "accuracy": "accuracy", "interval": "95 %",
@@ -299,7 +300,7 @@ def _grouped(source: Source) -> Iterator[tuple[dict[str, Any], list[GroupMean]]]
 def _groups(source: Source) -> View:
     """Every group of every row."""
     rows: list[dict[str, Any]] = [
-        {**who, **mean._asdict(), "interval_pc": _ends(mean.interval)}
+        {**who, **mean._asdict(), "interval_pc": told_interval(mean.interval)}
         for who, means in _grouped(source)
         for mean in means
     ]
@@ -315,8 +316,8 @@ def _gaps(source: Source) -> View:
         ordered = sorted(means, key=lambda mean: math.inf if mean.gap is None else mean.gap)
         rows += [
             {**who, "group": mean.group, "images": mean.images, "pc": mean.pc, "pc_others": mean.pc_others}
-            | {"difference": mean.gap, "interval": _ends(mean.gap_interval, signed=True)}
-            | {"bias": mean.bias, "interval_bias": _ends(mean.bias_interval, signed=True)}
+            | {"difference": mean.gap, "interval": told_interval(mean.gap_interval, signed=True)}
+            | {"bias": mean.bias, "interval_bias": told_interval(mean.bias_interval, signed=True)}
             | {"told": _told(mean, worst=place == 0 and all(one.kept for one in ordered))}
             for place, mean in enumerate(ordered)
         ]
@@ -373,12 +374,6 @@ def _other_splits(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
 def _covered(ends: Sequence[float], of: Sequence[float]) -> float:
     """The share of one range that another covers."""
     return max(0.0, min(ends[1], of[1]) - max(ends[0], of[0])) / (of[1] - of[0]) if of[1] > of[0] else 1.0
-
-
-def _ends(ends: tuple[float, float] | None, signed: bool = False) -> str | None:
-    if ends is None:
-        return None
-    return "{:+.4f} to {:+.4f}".format(*ends) if signed else "{:.4f}–{:.4f}".format(*ends)
 
 
 def _beyond(ours: float | None, theirs: float | None, folds: int) -> float | None:
