@@ -114,6 +114,22 @@ def test_networks_of_several_seeds_are_runs_of_their_own(gappy_panel, tmp_path):
         said(tmp_path / name, gappy_panel, rows, rows * (0.1 + seed), split=name[:6], seed=seed)
     found = figures_of([tmp_path], gappy_panel)
     assert [(row["run"], row["folds"]) for row in found] == [(f"{tmp_path} (seed 0)", 2), (f"{tmp_path} (seed 1)", 1)]
+    said(tmp_path / "inner", gappy_panel, rows, rows, split="fold-1-inner")
+    assert figures_of([tmp_path], gappy_panel) == found
+    said(tmp_path / "longer", gappy_panel, rows, rows, split="fold-2")
+    with pytest.raises(CallError, match="fold-2 and longer are both of fold-2; name one of them"):
+        figures_of([tmp_path], gappy_panel)
+
+
+def test_adjusted_means_that_no_rater_connects_are_not_compared(gappy_panel, tmp_path):
+    matrix = np.full((40, 4), np.nan)
+    matrix[:20, :2], matrix[20:, 2:] = np.arange(40).reshape(20, 2), np.arange(40).reshape(20, 2) ** 1.5
+    ratings = replace(gappy_panel.ratings, matrix=matrix, raters=tuple("abcd"))
+    rated = replace(gappy_panel, ratings=ratings, scores=ratings.mean)
+    said(tmp_path / "run", rated, np.arange(40), np.arange(40))
+    (row,) = figures_of([tmp_path / "run"], rated)
+    assert row["pc"] > 0.5
+    assert row["adjusted_pc"] is row["adjusted_interval"] is None
 
 
 def test_what_cannot_be_told(gappy_panel, tmp_path):

@@ -113,5 +113,11 @@ def test_mistakes(tmp_path):
         figures_of([tmp_path / "older"])
     with pytest.raises(CallError, match="no such run folder"):
         figures_of([tmp_path / "absent"])
-    with pytest.raises(UolError, match="not readable as a table of predictions"):
+    with pytest.raises(UolError, match="not readable as predictions"):
         figures_of([tmp_path / "broken"])
+    (tmp_path / "broken" / "fold-1" / HELD_OUT).write_text("image,score,value\n")
+    with pytest.raises(UolError, match="a score or a prediction is missing"):
+        figures_of([tmp_path / "broken"])
+    written(tmp_path / "twice" / "fold-1", ["1", "1"], [1, 2])
+    with pytest.raises(UolError, match=f"{HELD_OUT}: 1 is there twice"):
+        figures_of([tmp_path / "twice"])

@@ -37,7 +37,7 @@ def adjusted(
     rated = load(data, root, table, scale, read)
     rows = figures_of(runs, rated)
     if rated.ratings is not None and (sets := unconnected_sets(rated.ratings)) > 1:
-        say(f"{rated.name}: {sets} sets that no rater connects: each is on the scale of its own raters")
+        say(f"{rated.name}: {sets} sets of images with no rater in common: their adjusted means cannot be compared")
     if as_json:
         print_json(rows)
         return

@@ -17,11 +17,11 @@ from uol.errors import CallError
 from uol.experiments.bootstrap import interval, mean_of
 from uol.experiments.derived import read_predictions, replicates_elsewhere, replicates_of
 from uol.experiments.joint import OwnSplit, own_split
-from uol.experiments.result import Result, read_result
+from uol.experiments.result import Result, is_fold, read_result
 from uol.experiments.trial import EVALUATIONS, PREDICTIONS, RESULT
 from uol.metrics import pearson
 from uol.rated_images import RatedImages
-from uol.reliability import adjusted_means
+from uol.reliability import adjusted_means, unconnected_sets
 from uol.run_folders import run_folders
 
 FEWEST = 3  # images
@@ -31,7 +31,8 @@ _LINE = 1 - 1e-6  # the correlation of scores with the same on another scale, wr
 class Figures(TypedDict):
     """Of one run, means over its folds: correlations with the images' means and with the adjusted ones.
 
-    Intervals are of a bootstrap over images; None where a correlation is not defined.
+    Intervals are of a bootstrap over images; None where a correlation is not defined, as with adjusted means where no
+    rater connects some images with the others.
     """
 
     run: str
@@ -51,14 +52,23 @@ def figures_of(runs: Sequence[Path], rated: RatedImages) -> list[Figures]:
     if rated.ratings is None:
         raise CallError(f"{rated.name}: who gave which rating is not known, so nothing can be adjusted")
     means = pd.DataFrame({"mean": rated.scores, "adjusted": adjusted_means(rated.ratings)}, index=list(rated.names))
+    if unconnected_sets(rated.ratings) > 1:  # each on a scale of its own: no correlation with constants is defined
+        means["adjusted"] = 0.0
     return [_figures(name, folders, rated, means) for run in runs for name, folders in _by_seed(run).items()]
 
 
 def _by_seed(run: Path) -> dict[str, dict[Path, Result]]:
-    """The finished runs in a folder, those of each seed by a name of their own."""
+    """The finished runs in a folder, its folds alone where it has any; those of each seed by a name of their own."""
     found = {folder: read_result(folder / RESULT) for folder in run_folders(run) if (folder / RESULT).is_file()}
     if not found:
         raise CallError(f"{run}: no finished run in it")
+    if any(is_fold(result.split) for result in found.values()):
+        found = {folder: result for folder, result in found.items() if is_fold(result.split)}
+    first: dict[tuple[str, int], Path] = {}
+    for folder, result in found.items():
+        other = first.setdefault((result.split, result.seed), folder)
+        if other != folder:
+            raise CallError(f"{run}: {other.name} and {folder.name} are both of {result.split}; name one of them")
     seeds = sorted({result.seed for result in found.values()})
     return {
         str(run) if len(seeds) == 1 else f"{run} (seed {seed})": {

@@ -14,6 +14,7 @@ from torch import Tensor
 from uol import metrics
 from uol.errors import CallError, UolError
 from uol.evaluation import predictions_table
+from uol.experiments.derived import read_predictions
 from uol.experiments.result import read_result
 from uol.files import write_text
 from uol.methods.base import Predictions
@@ -104,11 +105,10 @@ def _joined(folds: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, usecols=["image", "score", "value"], converters={"image": str})
-        return table.astype({"score": np.float64, "value": np.float64})
-    except (OSError, ValueError) as error:
-        raise UolError(f"{path}: not readable as a table of predictions") from error
+    table = read_predictions(path)[["image", "score", "value"]]
+    if table["image"].duplicated().any():
+        raise UolError(f"{path}: {table['image'][table['image'].duplicated()].iloc[0]} is there twice")
+    return table
 
 
 def _average(told: Sequence[Told]) -> Told | None:
@@ -119,8 +119,8 @@ def _average(told: Sequence[Told]) -> Told | None:
     values = [first["value"]]
     for name, table in told[1:]:
         other = table.set_index(["fold", "image"])
-        scores = first[["score"]].join(other["score"], how="inner", rsuffix="_other")
-        if not np.allclose(scores["score"], scores["score_other"], atol=_ROUNDED):
+        common = first.index.intersection(other.index)
+        if not np.allclose(first.loc[common, "score"], other.loc[common, "score"], atol=_ROUNDED):
             raise CallError(f"{name}: its images have other ratings than those of {told[0].name}")
         values.append(other["value"])
     together = pd.concat(values, axis=1, join="inner")

@@ -212,7 +212,7 @@ def _anchored(curve: Anchoring) -> str:
         for point in curve.points
     ]
     columns = {"anchors": "anchors", "mae": "MAE", "rmse": "RMSE", "coverage": "intervals that hold"}
-    told = f"""Anchored with rated images of {curve.data}'s own panel: this very network on its {curve.test} test images
+    told = f"""Anchored with rated images of {curve.data}'s own panel: this very model on its {curve.test} test images
         (split {curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):"""
     return f"\n{_filled(told)}\n\n{markdown(rows, columns)}"
 
