@@ -24,6 +24,7 @@ from uol.experiments.result import read_result, write_result
 from uol.files import plain
 from uol.methods.base import Predictions
 from uol.rated_images import Split
+from uol.reliability import raters_leniency
 
 BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False))
 
@@ -161,6 +162,7 @@ def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, t
 def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_path):
     other = replace(drawn_b, name="mebeauty")
     both = [panel_of(rated, "fold-1"), panel_of(other, "default")]
+    lenient = raters_leniency(other.ratings, np.arange(20, len(other)))
     for name, seed in (("one", 3), ("two", 4)):
         said = guesses(other, seed)
         figures = plain(evaluate(other, said)) | {"trained": True, "split": "default", "score_sd": 0.5}
@@ -168,7 +170,7 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
             tmp_path / name, rated, "fold-1", seed, provenance={"panels": both}, beside={"mebeauty": figures}
         )
         (folder / "panels" / "mebeauty").mkdir(parents=True)
-        table = predictions_table(other, said)
+        table = predictions_table(other, said, lenient)
         table.to_csv(folder / "panels" / "mebeauty" / "predictions.csv", index=False, float_format="%.6g")
     (fold,) = match_runs([tmp_path / "one", tmp_path / "two"], rated, tmp_path / "out", "both", "predictions")
     result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
@@ -183,7 +185,13 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     assert len(found.replicates.pc) > 1
     kept = slow_mean([fold.folder / "panels" / "mebeauty" / "predictions.csv"])
     assert kept == pytest.approx(obvious, abs=1e-4)
+    told = np.array(list(obvious.values())) + lenient
+    assert found.known_raters.pc == pytest.approx(metrics.pearson(list(scores.values()), told), abs=1e-6)
     table = pd.read_csv(paths[1])
+    table.drop(columns="raters_leniency").to_csv(paths[1], index=False)  # as runs had it before
+    assert average(fold, rated).beside[0].leniency is None
+    table.assign(raters_leniency=0.1).to_csv(paths[1], index=False)
+    assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
     table.assign(rating_sd=table["rating_sd"] + 0.3).to_csv(paths[1], index=False)
     assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
     table.assign(value=table["value"] + 0.3).to_csv(paths[1], index=False)

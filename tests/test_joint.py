@@ -20,6 +20,7 @@ from uol.experiments.result import Result, Transfer, check_together, read_result
 from uol.experiments.table import table
 from uol.experiments.trial import Origin, evaluate_on, finished, keep_evaluation, trial
 from uol.rated_images import RatedImages, Split
+from uol.reliability import rater_table
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 
@@ -63,6 +64,27 @@ def test_each_panel_has_its_model_and_its_predictions(joint, drawn, drawn_b):
     assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
 
 
+def test_told_who_rated_is_the_prediction_and_their_leniency_by_the_training_images(joint, drawn, drawn_b):
+    folder, result = joint
+    assert result.known_raters is None  # everybody rated everything
+    assert "raters_leniency" not in pd.read_csv(folder / "predictions.csv")
+    matrix = drawn_b.ratings.matrix
+    leniency = rater_table(drawn_b.ratings.subset(np.arange(20, 80)))["leniency"].to_numpy()
+    rated = ~np.isnan(matrix[:20])
+    assert not rated.all()
+    expected = [leniency[who].mean() for who in rated]
+    table_ = pd.read_csv(folder / "panels" / "synthetic-b" / "predictions.csv")
+    assert np.allclose(table_["raters_leniency"], expected, atol=1e-5)
+    known, alone = result.beside["synthetic-b"].known_raters, result.beside["synthetic-b"]
+    told = table_["value"] + expected
+    assert known.pc == pytest.approx(metrics.pearson(table_["score"], told), abs=1e-5)
+    assert (known.mae, known.rmse) == pytest.approx(
+        (metrics.mae(table_["score"], told), metrics.rmse(table_["score"], told)), abs=1e-4
+    )
+    assert known.pc != alone.pc
+    assert len(known.replicates.pc) == len(alone.replicates.pc)
+
+
 def test_the_result_tells_all_that_trained(joint, drawn, drawn_b):
     folder, result = joint
     assert result == read_result(folder / "result.json")
@@ -86,6 +108,7 @@ def test_a_result_of_one_panel_is_written_as_before(drawn, tmp_path):
     text = (tmp_path / "result.json").read_text()
     assert '"beside"' not in text
     assert '"panels"' not in text
+    assert '"known_raters"' not in text
     assert not (tmp_path / "panels").exists()
 
 

@@ -21,6 +21,7 @@ from uol.reliability import (
     krippendorff_alpha_from_counts,
     one_way_icc_from_counts,
     rater_table,
+    raters_leniency,
     reliability,
     split_half,
     split_half_from_counts,
@@ -410,6 +411,31 @@ def test_a_rater_who_is_more_lenient_moves_no_image_against_another(matrix: np.n
     assume(module._two_way_fit(module._drop_empty(matrix))[2] == 1)
     gap = adjusted_means(as_ratings(moved)) - adjusted_means(as_ratings(matrix))
     np.testing.assert_allclose(gap, gap[0], atol=1e-8 * (1 + np.nanmax(np.abs(matrix))))
+
+
+def test_leniency_of_an_images_raters_is_learnt_from_known_images_alone() -> None:
+    rng = np.random.default_rng(5)
+    image, rater = rng.normal(size=30), rng.normal(size=8)
+    matrix = image[:, None] + rater
+    matrix[rng.random(matrix.shape) < 0.4] = np.nan
+    matrix[:, 7] = np.nan
+    matrix[0, 7] = 100.0  # who rated no known image says nothing, and counts as neither lenient nor severe
+    known = np.arange(10, 30)
+    rated = ~np.isnan(matrix)
+    learnt = np.append(rater[:7] - rater[:7].mean(), 0.0)
+    expected = [learnt[who].mean() for who in rated]
+    np.testing.assert_allclose(raters_leniency(as_ratings(matrix), known), expected, atol=1e-9)
+    matrix[:10][rated[:10]] += rng.normal(size=int(rated[:10].sum()))
+    np.testing.assert_allclose(raters_leniency(as_ratings(matrix), known), expected, atol=1e-9)
+
+
+def test_leniency_says_nothing_where_all_have_the_same_raters_or_none_connects_them() -> None:
+    everybody = np.arange(12.0).reshape(4, 3)
+    assert raters_leniency(as_ratings(everybody), [0, 1]) is None
+    apart = np.full((6, 4), np.nan)
+    apart[:3, :2], apart[3:, 2:] = 3.0, 4.0
+    assert raters_leniency(as_ratings(apart), [0, 1, 3, 4]) is None
+    assert raters_leniency(as_ratings(apart), [0, 1]) is not None
 
 
 def test_without_gaps_adjusted_means_are_the_means() -> None:

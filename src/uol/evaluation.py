@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TypedDict
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from uol import metrics
 from uol.methods.base import Predictions
 from uol.rated_images import RatedImages
+
+LENIENCY = "raters_leniency"  # a column of predictions: by how much an image's raters are more lenient than others
 
 
 class Evaluation(TypedDict):
@@ -26,18 +29,21 @@ class Evaluation(TypedDict):
     dispersion_pc: float
 
 
-def predictions_table(rated: RatedImages, predictions: Predictions) -> pd.DataFrame:
-    """Each image with what the panel said, what was predicted, and its groups."""
+def predictions_table(
+    rated: RatedImages, predictions: Predictions, leniency: npt.NDArray[np.float64] | None = None
+) -> pd.DataFrame:
+    """Each image with what the panel said, what was predicted, how lenient its raters are (if told), and its groups."""
     table = pd.DataFrame(
         {
             "image": list(rated.names),
             "score": rated.scores,
             "rating_sd": np.sqrt(rated.variances),
             **predictions._asdict(),
+            **({} if leniency is None else {LENIENCY: leniency}),
         }
     )
     for name in rated.groups.columns:
-        table[f"group {name}" if name in table else str(name)] = rated.groups[name].to_numpy()
+        table[f"group {name}" if name in table or name == LENIENCY else str(name)] = rated.groups[name].to_numpy()
     return table
 
 

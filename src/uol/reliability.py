@@ -223,10 +223,22 @@ def adjusted_means(ratings: Ratings) -> Floats:
     Images of sets that no rater connects are each on the scale of their own raters. Few ratings by severe or lenient
     raters may take an adjusted mean a little beyond the scale.
     """
-    matrix = ratings.matrix
-    effects = np.zeros(len(ratings.raters))
-    effects[~np.isnan(matrix).all(axis=0)] = _two_way_fit(_drop_empty(matrix))[0]
-    return np.asarray(np.nanmean(matrix - effects, axis=1))
+    return np.asarray(np.nanmean(ratings.matrix - _leniency(ratings.matrix), axis=1))
+
+
+def raters_leniency(ratings: Ratings, known: npt.ArrayLike) -> Floats | None:
+    """The mean leniency of each image's raters, learnt from what they said of the images `known` (rows) alone.
+
+    What is predicted of an image plus this is what its own raters would give it; with rows that trained as `known`,
+    nothing that anybody said of a test image is used, only who was asked. Raters of no known image count as neither
+    lenient nor severe. None where that says nothing, as all images have the same raters, or cannot be told, as some
+    raters of the known images share none, by any chain, with the others.
+    """
+    rated = ~np.isnan(ratings.matrix)
+    there = ratings.matrix[np.asarray(known)]
+    if (rated == rated[0]).all() or np.isnan(there).all() or _two_way_fit(_drop_empty(there))[2] > 1:
+        return None
+    return np.asarray((rated @ _leniency(there)) / np.maximum(rated.sum(axis=1), 1))
 
 
 def unconnected_sets(ratings: Ratings) -> int:
@@ -252,6 +264,13 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
         "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)) if unconnected_sets(ratings) == 1 else np.nan,
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
+
+
+def _leniency(matrix: Floats) -> Floats:
+    """Each rater's effect b_j in the two-way fit, 0 for who rated nothing."""
+    effects = np.zeros(matrix.shape[1])
+    effects[~np.isnan(matrix).all(axis=0)] = _two_way_fit(_drop_empty(matrix))[0]
+    return effects
 
 
 def _two_way_fit(matrix: Floats) -> tuple[Floats, float, int]:

@@ -75,7 +75,7 @@ def train(
 
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
-    from uol.cli.train_beside import load_beside, pack_beside, rows_beside
+    from uol.cli.train_beside import load_beside, pack_beside, rows_beside, say_known_raters
     from uol.experiments.taught import check_teachers
     from uol.experiments.trial import MODEL, RESULT, Origin, trial
     from uol.training.batches import PackedImages
@@ -111,6 +111,7 @@ def train(
             say("no images are kept apart to test on")
         else:
             rows.append({"data": rated.name, "split": name, **result.metrics.model_dump()})
+            say_known_raters(rated.name, result.known_raters)
             rows += rows_beside(result, folder)
     _show(rows, as_json, single=split != "all" and not also)
 

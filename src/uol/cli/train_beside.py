@@ -12,7 +12,7 @@ from uol.errors import CallError
 
 if TYPE_CHECKING:
     from uol.experiments.joint import Divided
-    from uol.experiments.result import Result
+    from uol.experiments.result import KnownRaters, Result
     from uol.model_config import ModelConfig
     from uol.rated_images import RatedImages, Split
 
@@ -75,9 +75,16 @@ def rows_beside(result: Result, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for name, figures in (result.beside or {}).items():
         say(f"model on the scale of {name}: {folder / PANELS / name / 'model'}")
-        told = figures.model_dump(exclude={"trained", "score_sd", "replicates", "split"})
+        told = figures.model_dump(exclude={"trained", "score_sd", "replicates", "known_raters", "split"})
+        say_known_raters(name, figures.known_raters)
         rows.append({"data": name, "split": figures.split, **told})
     return rows
+
+
+def say_known_raters(name: str, known: KnownRaters | None) -> None:
+    """Say how near predictions are that are told who rated each test image."""
+    if known is not None and known.pc is not None:
+        say(f"{name}: told who rated each image, PC {known.pc:.4f}, MAE {known.mae:.4f}, RMSE {known.rmse:.4f}")
 
 
 def parsed(word: str) -> tuple[str, Path | None, str | None]:

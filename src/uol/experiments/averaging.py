@@ -12,13 +12,13 @@ import pandas as pd
 
 from uol import provenance
 from uol.errors import CallError
-from uol.evaluation import evaluate, predictions_table
+from uol.evaluation import LENIENCY, evaluate, predictions_table
 from uol.experiments.adding import read_run
 from uol.experiments.derived import check_predictions, read_predictions
 from uol.experiments.elsewhere import keep_rated, remove_evaluations
 from uol.experiments.ensembles import Fold, MemberRun, keep_result, panels_beside, result_of
 from uol.experiments.groups import PREDICTION_COLUMNS
-from uol.experiments.joint import PANELS, keep_tested
+from uol.experiments.joint import PANELS, keep_tested, test_raters
 from uol.experiments.result import PanelData, Result, Transfer
 from uol.experiments.trial import EVALUATIONS, PREDICTIONS, RESULT
 from uol.files import write_text
@@ -40,11 +40,12 @@ class Elsewhere(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A mean on the test images of another panel that all members have learnt."""
+    """A mean on the test images of another panel that all members have learnt; `leniency` is of the images' raters."""
 
     panel: PanelData
     test: RatedImages
     predictions: Predictions
+    leniency: Floats | None
 
 
 class Averaged(NamedTuple):
@@ -108,7 +109,7 @@ def keep_average(
     """Keep predictions, evaluations and the result in the fold's folder, all of them made again."""
     first = fold.members[0]
     test = rated.subset(rated.splits[fold.split].test)
-    table = predictions_table(test, averaged.predictions)
+    table = predictions_table(test, averaged.predictions, test_raters(rated, rated.splits[fold.split]))
     threshold = first.recipe.threshold
     figures = evaluate(test, averaged.predictions, threshold)
     used = [member.result.provenance.data for member in fold.members]
@@ -118,10 +119,16 @@ def keep_average(
     for panel in panels_beside(fold):
         shutil.rmtree(fold.folder / PANELS / panel.name, ignore_errors=True)
     beside = {
-        panel.name: keep_tested(
-            tested, said, fold.folder / PANELS / panel.name, panel.fingerprint, panel.split, threshold
-        )
-        for panel, tested, said in averaged.beside
+        panel.name: {
+            **evaluate(tested, said, threshold),
+            **keep_tested(
+                predictions_table(tested, said, leniency),
+                fold.folder / PANELS / panel.name,
+                panel.fingerprint,
+                panel.split,
+            ),
+        }
+        for panel, tested, said, leniency in averaged.beside
     }
     data = {"pixels": pixels, **counts}
     result = result_of(fold, rated, name, begun, "predictions", table, figures, data, beside)
@@ -159,13 +166,16 @@ def _average_elsewhere(name: str, paths: Sequence[Path], figures: Sequence[Trans
     if isinstance(mean, str):
         return mean
     framing = ", ".join(sorted({there.framing for there in figures}))
-    return Elsewhere(*mean, framing, known.pop() if known else None)
+    return Elsewhere(*mean[:2], framing, known.pop() if known else None)
 
 
 def _mean_of_files(
     name: str, paths: Sequence[Path], errors: Sequence[float | None], scale: Scale
-) -> tuple[RatedImages, Predictions] | str:
-    """The mean of what tables say of the same rated images, or why there is none; `errors` are their MAE, as kept."""
+) -> tuple[RatedImages, Predictions, Floats | None] | str:
+    """The mean of what tables say of the same rated images, or why there is none; `errors` are their MAE, as kept.
+
+    With it, how lenient the images' raters are, where all tables tell that.
+    """
     if lacking := [path for path in paths if not path.is_file()]:
         return f"the predictions are gone ({lacking[0]})"
     tables = [read_predictions(path) for path in paths]
@@ -174,7 +184,8 @@ def _mean_of_files(
     first = tables[0]
     names = first["image"].tolist()
     ordered = [found for table in tables if (found := _in_order(table, names)) is not None]
-    columns = ("score", "rating_sd")
+    raters_told = all(LENIENCY in table for table in tables)
+    columns = ("score", "rating_sd", *([LENIENCY] if raters_told else []))
     same = all(_same(_column(t, c), _column(first, c)).all() for t in ordered for c in columns)
     if len(ordered) < len(tables) or not same:
         return _DIFFERENT
@@ -187,7 +198,7 @@ def _mean_of_files(
         variances=_column(first, "rating_sd") ** 2,
         groups=first.drop(columns=list(PREDICTION_COLUMNS), errors="ignore"),
     )
-    return rated, mean_of_tables(ordered)
+    return rated, mean_of_tables(ordered), _column(first, LENIENCY) if raters_told else None
 
 
 def _in_order(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from uol.errors import UolError
+from uol.evaluation import LENIENCY
 from uol.experiments.bootstrap import draws, replicated
 from uol.experiments.groups import groups_of, with_others
-from uol.experiments.result import Group, Replicates, Result, Spread, Transfer
+from uol.experiments.result import Group, KnownRaters, Replicates, Result, Spread, Transfer
+from uol.metrics import mae, pearson, rmse
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
 _NEAR = 1e-3  # figures of a table written with six digits are this near to those it was made for
@@ -25,6 +28,33 @@ def replicates_of(table: pd.DataFrame, data: str, split: str) -> Replicates:
 def replicates_elsewhere(table: pd.DataFrame, data: str) -> Replicates:
     """Replicates of the correlation on another data set, taken whole; its name alone says which images are drawn."""
     return Replicates(pc=replicates_of(table, data, "whole").pc)
+
+
+def tested_parts(table: pd.DataFrame, data: str, split: str) -> dict[str, Any]:
+    """What a result keeps of a table of predictions of its test images, beside figures and groups."""
+    known = known_raters_of(table, data, split)
+    return {
+        "replicates": replicates_of(table, data, split).model_dump(),
+        "known_raters": None if known is None else known.model_dump(),
+    }
+
+
+def known_raters_of(table: pd.DataFrame, data: str, split: str) -> KnownRaters | None:
+    """Figures of value + leniency, what an image's own raters should give it; None where the table tells of no raters.
+
+    Images are drawn as for the figures of the values alone, so that both can be compared.
+    """
+    if not _told_raters(table):
+        return None
+    told = table.assign(value=table["value"] + table[LENIENCY])
+    score, value = told["score"].to_numpy(), told["value"].to_numpy()
+    pc = pearson(score, value)
+    return KnownRaters(
+        pc=pc if np.isfinite(pc) else None,
+        mae=mae(score, value),
+        rmse=rmse(score, value),
+        replicates=replicates_of(told, data, split),
+    )
 
 
 def spread_of(table: pd.DataFrame, scale: Sequence[float]) -> Spread:
@@ -49,6 +79,7 @@ def completed(result: Result, run: Path) -> Result:
         check_predictions(path, table, result.metrics.mae)
         changes = {
             "replicates": result.replicates or replicates_of(table, data.fingerprint, result.split),
+            "known_raters": result.known_raters or known_raters_of(table, data.fingerprint, result.split),
             "spread": result.spread or spread_of(table, data.scale),
             "groups": with_others(result.groups, groups_of(table)),
         }
@@ -74,6 +105,11 @@ def _untold(groups: dict[str, Group] | None) -> bool:
     return groups is None or any(group.others is None for group in groups.values())
 
 
+def _told_raters(table: pd.DataFrame) -> list[str]:
+    """The column that tells of raters, where a table has it."""
+    return [LENIENCY] if LENIENCY in table else []
+
+
 def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> None:
     """Refuse predictions of another network than the one the figures are of."""
     found = float((table["score"] - table["value"]).abs().mean())
@@ -85,11 +121,11 @@ def read_predictions(path: Path) -> pd.DataFrame:
     """A table of predictions as a run folder holds it, none of them missing."""
     try:
         table = pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape")
-        table = table.astype({"score": np.float64, "value": np.float64})
+        table = table.astype(dict.fromkeys(("score", "value", *_told_raters(table)), np.float64))
     except (OSError, ValueError, KeyError) as error:
         raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
     if "image" not in table:
         raise UolError(f"{path}: not readable as predictions (no column image)")
-    if table.empty or not np.isfinite(table[["score", "value"]].to_numpy()).all():
+    if table.empty or not np.isfinite(table[["score", "value", *_told_raters(table)]].to_numpy()).all():
         raise UolError(f"{path}: a score or a prediction is missing")
     return table

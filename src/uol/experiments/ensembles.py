@@ -15,9 +15,9 @@ from uol import provenance
 from uol.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate, predictions_table
-from uol.experiments.derived import replicates_of, spread_of
+from uol.experiments.derived import spread_of, tested_parts
 from uol.experiments.elsewhere import remove_evaluations
-from uol.experiments.joint import PANELS, OwnSplit
+from uol.experiments.joint import PANELS, OwnSplit, test_raters
 from uol.experiments.result import Member, Name, PanelData, Result, read_result, write_result
 from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
@@ -124,7 +124,7 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     code, split = provenance.commit(), packed.rated.splits[fold.split]
     test = packed.subset(split.test)
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
-    table = predictions_table(test.rated, predictions)
+    table = predictions_table(test.rated, predictions, test_raters(packed.rated, packed.rated.splits[fold.split]))
     figures = evaluate(test.rated, predictions, fold.members[0].recipe.threshold)
     held_out = len(_held_out(fold, len(split.train))[1])
     data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}
@@ -194,7 +194,7 @@ def result_of(
                 "transfer": {},
                 "beside": beside or None,
                 "spread": spread_of(table, rated.scale).model_dump(),
-                "replicates": replicates_of(table, rated.fingerprint, fold.split).model_dump(),
+                **tested_parts(table, rated.fingerprint, fold.split),
                 "provenance": made,
             }
         )

@@ -13,9 +13,10 @@ import pandas as pd
 from scipy.stats import t
 
 from uol import metrics
+from uol.evaluation import LENIENCY
 from uol.experiments.result import Group, Metrics, Others
 
-PREDICTION_COLUMNS = ("image", "score", "rating_sd", "value", "low", "high", "dispersion")
+PREDICTION_COLUMNS = ("image", "score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 FEWEST = 10  # images: with fewer a correlation says nothing
 _MOST = 40  # groups: a column with more is no grouping
 _ROUNDED = 1e-4  # figures may have been rounded to four digits

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from uol.errors import CallError
 from uol.evaluation import evaluate, predictions_table
-from uol.experiments.derived import replicates_of
+from uol.experiments.derived import tested_parts
 from uol.experiments.result import Result, same_division
 from uol.files import write_text
 from uol.inner_splits import find_split
 from uol.methods.base import Predictions
 from uol.rated_images import Indices, RatedImages, Split
+from uol.reliability import raters_leniency
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.panels import join, without_copies
@@ -96,21 +99,29 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
         return None
     test = panel.packed.subset(panel.split.test)
     predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
-    return keep_tested(test.rated, predictions, place, panel.packed.rated.fingerprint, panel.name, threshold)
+    table = predictions_table(test.rated, predictions, test_raters(panel.packed.rated, panel.split))
+    return {
+        **evaluate(test.rated, predictions, threshold),
+        **keep_tested(table, place, panel.packed.rated.fingerprint, panel.name),
+    }
 
 
-def keep_tested(
-    test: RatedImages, predictions: Predictions, place: Path, fingerprint: str, split: str, threshold: float
-) -> dict[str, Any]:
-    """Write predictions of a panel's test images; its figures. `fingerprint` is of all its images."""
-    table = predictions_table(test, predictions)
+def test_raters(rated: RatedImages, split: Split) -> npt.NDArray[np.float64] | None:
+    """How lenient the raters of each test image are, by what they said of the images that train; None if unknown."""
+    if rated.ratings is None or len(split.train) == 0:
+        return None
+    leniency = raters_leniency(rated.ratings, split.train)
+    return None if leniency is None else leniency[np.asarray(split.test)]
+
+
+def keep_tested(table: pd.DataFrame, place: Path, fingerprint: str, split: str) -> dict[str, Any]:
+    """Write predictions of a panel's test images; what follows from them. `fingerprint` is of all its images."""
     write_text(place / "predictions.csv", table.to_csv(index=False, float_format="%.6g"))
     return {
-        **evaluate(test, predictions, threshold),
         "trained": True,
         "split": split,
-        "score_sd": float(np.std(test.scores)),
-        "replicates": replicates_of(table, fingerprint, split).model_dump(),
+        "score_sd": float(np.std(table["score"])),
+        **tested_parts(table, fingerprint, split),
     }
 
 

@@ -14,7 +14,7 @@ from uol import provenance
 from uol.consistency import estimate_by_consistency
 from uol.errors import UolError
 from uol.evaluation import evaluate, predictions_table
-from uol.experiments.derived import replicates_of, spread_of
+from uol.experiments.derived import spread_of, tested_parts
 from uol.experiments.elsewhere import Predictor, remove_evaluations
 from uol.experiments.held_out import keep_held_out
 from uol.experiments.result import Provenance, Result, write_result
@@ -118,7 +118,7 @@ def read_again(
                 "makeup": None,
                 "groups": None,
                 "spread": spread_of(table, made.data.scale).model_dump(),
-                "replicates": replicates_of(table, made.data.fingerprint, network.split).model_dump(),
+                **tested_parts(table, made.data.fingerprint, network.split),
                 "provenance": Provenance.model_validate(
                     made.model_dump()
                     | {

@@ -20,6 +20,7 @@ _LATER = {
     "makeup",
     "spread",
     "replicates",
+    "known_raters",
     "groups",
     "others",
     "beside",
@@ -65,6 +66,18 @@ class Replicates(_Part):
     rmse: list[float] | None = None
 
 
+class KnownRaters(_Part):
+    """Figures of predictions that are told who rated each image, and how lenient they are by the images that trained.
+
+    Where not everybody rated everything, an image's mean depends on who did; the image alone tells nothing of that.
+    """
+
+    pc: Correlation | None
+    mae: Size
+    rmse: Size
+    replicates: Replicates
+
+
 class Others(_Part):
     """The images that are not of a group, and their correlation."""
 
@@ -100,6 +113,7 @@ class Beside(Metrics):
     split: str = Field(description="the split of that panel, whose other images trained")
     score_sd: float = Field(ge=0)
     replicates: Replicates | None = None
+    known_raters: KnownRaters | None = Field(None, description="None where raters are not known, or always the same")
 
 
 class Makeup(_Part):
@@ -235,6 +249,7 @@ class Result(_Part):
     makeup: Makeup | None = None
     spread: Spread | None = None
     replicates: Replicates | None = None
+    known_raters: KnownRaters | None = Field(None, description="None where raters are not known, or always the same")
     groups: dict[str, Group] | None = None
     provenance: Provenance
 

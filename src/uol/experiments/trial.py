@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,9 +16,9 @@ from uol import methods, provenance
 from uol.ensemble import EnsembleScorer
 from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
-from uol.experiments.derived import replicates_elsewhere, replicates_of, spread_of
+from uol.experiments.derived import replicates_elsewhere, spread_of, tested_parts
 from uol.experiments.held_out import keep_held_out
-from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, panels_used
+from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, panels_used, test_raters
 from uol.experiments.result import Name, Result, read_result, same_division, write_result
 from uol.experiments.taught import check_teachers, teachers_used
 from uol.files import plain, write_json, write_text
@@ -93,7 +94,7 @@ def trial(
             log(folder, "trained; no images to test on")
             return None
         test = packed.subset(split.test)
-        figures, table = _tested(method, test, recipe, folder)
+        figures, table = _tested(method, test, recipe, folder, test_raters(packed.rated, split))
         if afterwards is not None:
             afterwards(method)
     except BaseException as error:
@@ -115,7 +116,7 @@ def trial(
                 "transfer": {},
                 "beside": elsewhere or None,
                 "spread": spread_of(table, packed.rated.scale).model_dump(),
-                "replicates": replicates_of(table, packed.rated.fingerprint, name).model_dump(),
+                **tested_parts(table, packed.rated.fingerprint, name),
                 "provenance": made,
             }
         )
@@ -242,8 +243,10 @@ def _kept_beside(
     return {name: figures for name, figures in found.items() if figures is not None}
 
 
-def _tested(method: Method, test: PackedImages, recipe: Recipe, folder: Path) -> tuple[Evaluation, pd.DataFrame]:
+def _tested(
+    method: Method, test: PackedImages, recipe: Recipe, folder: Path, leniency: npt.NDArray[np.float64] | None
+) -> tuple[Evaluation, pd.DataFrame]:
     predictions = method.predict(test.centre, test.attributes)
-    table = predictions_table(test.rated, predictions)
+    table = predictions_table(test.rated, predictions, leniency)
     write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
     return evaluate(test.rated, predictions, recipe.threshold), table

@@ -17,7 +17,7 @@ from uol.experiments.panels import Panel
 from uol.experiments.plans import BEST, DISTILLED, FAST, PLANS, STRONG
 from uol.experiments.protocols import wilson
 from uol.experiments.published import PANEL, makeup_accuracy, transfer_pc
-from uol.experiments.result import Result, is_fold
+from uol.experiments.result import Beside, Result, is_fold
 from uol.experiments.sources import Source
 from uol.experiments.table import FOLDS, Row, in_order, mean, of_one_seed, row_groups, seed_spread, table
 
@@ -198,10 +198,25 @@ def _beside(source: Source) -> View:
                 | {"panel": name, "models": len(there), "images": there[0].images}
                 | {key: mean(getattr(one, key) for one in there) for key in _COMPARED}
                 | {"interval_pc": told_interval(None if replicates is None else interval(replicates))}
+                | _known_raters(there)
             )
     columns = {"trained_on": "trained on", "panel": "panel tested", "models": "models", "images": "images",
-               "pc": "mean PC", "interval_pc": "95 % of PC", "mae": "MAE", "rmse": "RMSE"}  # fmt: skip
+               "pc": "mean PC", "interval_pc": "95 % of PC", "mae": "MAE", "rmse": "RMSE",
+               "known_pc": "PC, raters known", "known_interval": "95 %, raters known",
+               "known_mae": "MAE, raters known", "known_rmse": "RMSE, raters known"}  # fmt: skip
     return View(rows, _WHO | columns)
+
+
+def _known_raters(there: Sequence[Beside]) -> dict[str, Any]:
+    """Means of figures of predictions that are told who rated each image, where all networks have them."""
+    known = [one.known_raters for one in there if one.known_raters is not None]
+    if len(known) < len(there):
+        return dict.fromkeys(("known_pc", "known_interval", "known_mae", "known_rmse"))
+    replicates = mean_of([one.replicates.pc for one in known])
+    return {
+        **{f"known_{key}": mean(getattr(one, key) for one in known) for key in _COMPARED},
+        "known_interval": told_interval(None if replicates is None else interval(replicates)),
+    }
 
 
 def _pairs(source: Source) -> View:
