@@ -196,7 +196,7 @@ def test_networks_of_whole_data_sets_tell_by_their_provenance(folded, tmp_path):
 
 def test_models_that_ship_tell_what_they_learnt_from():
     for found in teachers_used(names()):
-        assert found["recipe"] in ("fast", "best", "two")
+        assert found["recipe"] in ("fast", "distilled")
         assert [seen["name"] for seen in found["data"]] == ["scut-fbp5500"]
 
 

@@ -219,7 +219,7 @@ def _anchored(curve: Anchoring) -> str:
 
 def _taught(teachers: Sequence[str]) -> str:
     return (
-        f", taught by {len(teachers)} larger network{'s' if len(teachers) > 1 else ''} of the same images"
+        f", taught by {len(teachers)} other network{'s' if len(teachers) > 1 else ''} of the same images"
         if teachers
         else ""
     )
