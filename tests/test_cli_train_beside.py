@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from quick import quick_recipe
+from uol import metrics
 from uol.cli.train import splits_of
 from uol.cli.train_beside import parsed
 from uol.rated_images import Split
@@ -79,6 +81,29 @@ def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tm
         shown[kind] = out
     assert "severe" in shown["beside"].splitlines()[1]
     assert len(shown["transfer"].strip().splitlines()) <= 1
+
+
+def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b, tmp_path):
+    matrix = drawn_b.ratings.matrix
+    rows, raters = np.nonzero(~np.isnan(matrix))
+    assert len(rows) < matrix.size
+    lines = [f"{drawn_b.names[i]}.png,r{j},{matrix[i, j]:g},{i % 3 + 1}" for i, j in zip(rows, raters, strict=True)]
+    table = tmp_path / "ratings.csv"
+    table.write_text("\n".join(["image,rater,rating,fold", *lines]))
+    panel = ("--data", "own", "--root", two / "faces", "--table", table, "--scale", "1", "10")
+    run = tmp_path / "run"
+    code, _, trained = uol("train", *panel, "--fold", "1", "--recipe", two / "quick.yaml", "--out", run)
+    assert code == 0, trained
+    known = json.loads((run / "result.json").read_text())["known_raters"]
+    said = f"ratings: told who rated each image, PC {known['pc']:.4f}, MAE {known['mae']:.4f}, RMSE {known['rmse']:.4f}"
+    assert said in trained
+    code, _, evaluated = uol("evaluate", run, *panel)
+    assert code == 0, evaluated
+    assert said in evaluated
+    told = pd.read_csv(run / "predictions.csv")
+    assert known["pc"] == pytest.approx(
+        metrics.pearson(told["score"], told["value"] + told["raters_leniency"]), abs=1e-5
+    )
 
 
 def test_a_photograph_in_two_splits_is_left_out_and_that_is_said(uol, two, tmp_path):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from uol import metrics
-from uol.evaluation import evaluate
+from uol.evaluation import LENIENCY, evaluate, predictions_table
 from uol.methods.base import Predictions
 from uol.rated_images import RatedImages
 from uol.scale import Scale
@@ -35,6 +36,15 @@ def test_the_threshold_follows_the_scale(drawn):
     )
     assert math.isnan(here["dispersion_pc"])
     assert here["order_accuracy"] == pytest.approx(there["order_accuracy"], abs=0.02)
+
+
+def test_a_group_is_never_taken_for_the_leniency_of_raters(drawn):
+    named = replace(drawn, groups=drawn.groups.assign(**{LENIENCY: "a"}))
+    predictions = Predictions(*(drawn.scores for _ in range(4)))
+    assert (predictions_table(named, predictions)[f"group {LENIENCY}"] == "a").all()
+    assert LENIENCY not in predictions_table(named, predictions)
+    told = predictions_table(named, predictions, np.full(80, 0.5))
+    assert (told[LENIENCY] == 0.5).all()
 
 
 def test_unknown_spread(drawn):

@@ -17,8 +17,10 @@ from uol.errors import CallError, UolError
 from uol.experiments.adding import read_run
 from uol.experiments.joint import Divided, own_split
 from uol.experiments.result import Result, Transfer, check_together, read_result, write_result
+from uol.experiments.sources import Source
 from uol.experiments.table import table
 from uol.experiments.trial import Origin, evaluate_on, finished, keep_evaluation, trial
+from uol.experiments.views import view
 from uol.rated_images import RatedImages, Split
 from uol.reliability import rater_table
 from uol.scorer import Scorer
@@ -140,6 +142,25 @@ def test_tables_keep_joint_networks_apart(joint):
         ("synthetic-a", ["synthetic-b"]),
         ("synthetic-a+synthetic-b", []),
     ]
+
+
+def test_the_table_of_other_panels_has_figures_that_know_the_raters_where_all_networks_have_them(joint):
+    _, result = joint
+    there = result.beside["synthetic-b"]
+    (row,) = view("beside", Source([result])).rows
+    assert (row["known_pc"], row["known_mae"], row["known_rmse"]) == (
+        there.known_raters.pc,
+        there.known_raters.mae,
+        there.known_raters.rmse,
+    )
+    low, high = (float(end) for end in row["known_interval"].split("–"))
+    assert low < row["known_pc"] < high
+    older = result.model_copy(
+        update={"split": "fold-2", "beside": {"synthetic-b": there.model_copy(update={"known_raters": None})}}
+    )
+    (row,) = view("beside", Source([result.model_copy(update={"split": "fold-1"}), older])).rows
+    assert row["models"] == 2
+    assert row["known_pc"] is row["known_interval"] is None
 
 
 def test_results_of_one_row_have_the_same_panels(joint, tmp_path):

@@ -15,6 +15,8 @@ from uol.cli.score import Device, DeviceOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from uol.rated_images import Indices, RatedImages, Split
     from uol.training.loop import EpochReport
 
@@ -163,6 +165,8 @@ def evaluate(
         if (run / MODEL).is_dir() and not own:
             keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
         rows.append({"model": run.name, "data": rated.name, "split": name, **figures})
+        if own and name is not None:
+            _say_known_raters(rated, name, predictions)
     _show(rows, as_json, single=runs == [model])
 
 
@@ -256,6 +260,21 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
     if found is None:
         raise CallError(f"{rated.name} has no split {name!r}; there are {', '.join(rated.splits) or 'none'}")
     return {name: found}
+
+
+def _say_known_raters(rated: RatedImages, name: str, predictions: pd.DataFrame) -> None:
+    """Say how near a run's predictions of its own test images are that are told who rated each."""
+    from uol.cli.train_beside import say_known_raters
+    from uol.evaluation import LENIENCY
+    from uol.experiments.derived import known_raters_of
+    from uol.experiments.joint import test_raters
+    from uol.inner_splits import find_split
+
+    split = find_split(rated, name)
+    leniency = None if split is None else test_raters(rated, split)
+    if leniency is not None:
+        told = predictions.assign(**{LENIENCY: leniency})
+        say_known_raters(rated.name, known_raters_of(told, rated.fingerprint, name))
 
 
 def _test_images(rated: RatedImages, name: str) -> Indices:

@@ -16,10 +16,11 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from uol.errors import CallError, UolError
+from uol.evaluation import LENIENCY
 from uol.run_folders import run_folders
 from uol.scale import Scale
 
-NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion")
+NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 
 T = TypeVar("T")
 

@@ -118,6 +118,11 @@ def _figures(runs: Sequence[Run], pooled: pd.DataFrame | None) -> list[Section]:
         "Order is the share of pairs in the right ternary order, coverage the share of intervals that hold the panel's "
         "mean, and width the mean width of the intervals."
     )
+    if pooled is not None and np.isfinite(known := tables.known_raters_pc(pooled)):
+        text += (
+            f" Told who rated each image, and how lenient they are by the images that train, PC is {known:.4f}"
+            f"{'' if len(runs) == 1 else ' of all predictions together'}."
+        )
     if len(runs) == 1:
         return [Section("Figures", text, FIGURES, rows)]
     mean, sd = tables.mean_and_sd(rows, [name for name in FIGURES if name != "images"])

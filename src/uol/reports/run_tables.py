@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import binomtest, norm, t
 
 from uol import data_stats, metrics
+from uol.evaluation import LENIENCY
 from uol.reports.run_folder import NUMBERS, Run, number, part
 
 Floats = npt.NDArray[np.float64]
@@ -39,6 +40,11 @@ def figures_of(table: pd.DataFrame, threshold: float | None = None) -> Row:
         "interval_width": float((table["high"] - table["low"]).mean()),
         "dispersion_pc": metrics.pearson(spread["rating_sd"], spread["dispersion"]),
     }
+
+
+def known_raters_pc(table: pd.DataFrame) -> float:
+    """PC of predictions that are told how lenient each image's raters are; NaN where the table tells it not of all."""
+    return metrics.pearson(table["score"].to_numpy(), (table["value"] + table[LENIENCY]).to_numpy())
 
 
 def run_figures(run: Run) -> Row:
