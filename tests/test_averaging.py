@@ -188,10 +188,9 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     told = np.array(list(obvious.values())) + lenient
     assert found.known_raters.pc == pytest.approx(metrics.pearson(list(scores.values()), told), abs=1e-6)
     table = pd.read_csv(paths[1])
-    table.drop(columns="raters_leniency").to_csv(paths[1], index=False)  # as runs had it before
-    assert average(fold, rated).beside[0].leniency is None
-    table.assign(raters_leniency=0.1).to_csv(paths[1], index=False)
-    assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
+    for other_raters in (table.drop(columns="raters_leniency"), table.assign(raters_leniency=0.1)):
+        other_raters.to_csv(paths[1], index=False)
+        assert average(fold, rated).beside[0].leniency is None
     table.assign(rating_sd=table["rating_sd"] + 0.3).to_csv(paths[1], index=False)
     assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
     table.assign(value=table["value"] + 0.3).to_csv(paths[1], index=False)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from uol.rated_images import Indices, RatedImages, Split
+    from uol.training.batches import PackedImages
     from uol.training.loop import EpochReport
 
 DataOption = Annotated[str, typer.Option("--data", "-d", help="A data set; `uol data list` names them.")]
@@ -166,7 +167,7 @@ def evaluate(
             keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
         rows.append({"model": run.name, "data": rated.name, "split": name, **figures})
         if own and name is not None:
-            _say_known_raters(rated, name, predictions)
+            _say_known_raters(packed[config], name, predictions)
     _show(rows, as_json, single=runs == [model])
 
 
@@ -262,19 +263,19 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
     return {name: found}
 
 
-def _say_known_raters(rated: RatedImages, name: str, predictions: pd.DataFrame) -> None:
+def _say_known_raters(packed: PackedImages, name: str, predictions: pd.DataFrame) -> None:
     """Say how near a run's predictions of its own test images are that are told who rated each."""
     from uol.cli.train_beside import say_known_raters
     from uol.evaluation import LENIENCY
     from uol.experiments.derived import known_raters_of
-    from uol.experiments.joint import test_raters
+    from uol.experiments.joint import tested_raters
     from uol.inner_splits import find_split
 
-    split = find_split(rated, name)
-    leniency = None if split is None else test_raters(rated, split)
+    split = find_split(packed.rated, name)
+    leniency = None if split is None else tested_raters(packed, split)
     if leniency is not None:
         told = predictions.assign(**{LENIENCY: leniency})
-        say_known_raters(rated.name, known_raters_of(told, rated.fingerprint, name))
+        say_known_raters(packed.rated.name, known_raters_of(told, packed.rated.fingerprint, name))
 
 
 def _test_images(rated: RatedImages, name: str) -> Indices:

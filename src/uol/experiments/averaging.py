@@ -18,7 +18,7 @@ from uol.experiments.derived import check_predictions, read_predictions
 from uol.experiments.elsewhere import keep_rated, remove_evaluations
 from uol.experiments.ensembles import Fold, MemberRun, keep_result, panels_beside, result_of
 from uol.experiments.groups import PREDICTION_COLUMNS
-from uol.experiments.joint import PANELS, keep_tested, test_raters
+from uol.experiments.joint import PANELS, keep_tested
 from uol.experiments.result import PanelData, Result, Transfer
 from uol.experiments.trial import EVALUATIONS, PREDICTIONS, RESULT
 from uol.files import write_text
@@ -49,9 +49,13 @@ class Beside(NamedTuple):
 
 
 class Averaged(NamedTuple):
-    """The means of a fold's members; `left_out` says of which data sets there is none, and why."""
+    """The means of a fold's members; `left_out` says of which data sets there is none, and why.
+
+    `leniency` is of the raters of the test images, where all members tell it.
+    """
 
     predictions: Predictions
+    leniency: Floats | None
     elsewhere: list[Elsewhere]
     beside: list[Beside]
     left_out: list[str]
@@ -90,7 +94,7 @@ def average(fold: Fold, rated: RatedImages) -> Averaged:
             left_out.append(f"{panel.name}: {mean}")
         else:
             beside.append(Beside(panel, *mean))
-    return Averaged(mean_of_tables(tables), found, beside, left_out)
+    return Averaged(mean_of_tables(tables), _leniency(tables), found, beside, left_out)
 
 
 def mean_of_tables(tables: Sequence[pd.DataFrame]) -> Predictions:
@@ -109,7 +113,7 @@ def keep_average(
     """Keep predictions, evaluations and the result in the fold's folder, all of them made again."""
     first = fold.members[0]
     test = rated.subset(rated.splits[fold.split].test)
-    table = predictions_table(test, averaged.predictions, test_raters(rated, rated.splits[fold.split]))
+    table = predictions_table(test, averaged.predictions, averaged.leniency)
     threshold = first.recipe.threshold
     figures = evaluate(test, averaged.predictions, threshold)
     used = [member.result.provenance.data for member in fold.members]
@@ -184,8 +188,7 @@ def _mean_of_files(
     first = tables[0]
     names = first["image"].tolist()
     ordered = [found for table in tables if (found := _in_order(table, names)) is not None]
-    raters_told = all(LENIENCY in table for table in tables)
-    columns = ("score", "rating_sd", *([LENIENCY] if raters_told else []))
+    columns = ("score", "rating_sd")
     same = all(_same(_column(t, c), _column(first, c)).all() for t in ordered for c in columns)
     if len(ordered) < len(tables) or not same:
         return _DIFFERENT
@@ -198,7 +201,13 @@ def _mean_of_files(
         variances=_column(first, "rating_sd") ** 2,
         groups=first.drop(columns=list(PREDICTION_COLUMNS), errors="ignore"),
     )
-    return rated, mean_of_tables(ordered), _column(first, LENIENCY) if raters_told else None
+    return rated, mean_of_tables(ordered), _leniency(ordered)
+
+
+def _leniency(tables: Sequence[pd.DataFrame]) -> Floats | None:
+    """How lenient each image's raters are, where all tables tell the same."""
+    found = [_column(table, LENIENCY) for table in tables]
+    return found[0] if np.isfinite(found[0]).all() and all(_same(one, found[0]).all() for one in found) else None
 
 
 def _in_order(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame | None:

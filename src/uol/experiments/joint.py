@@ -99,18 +99,22 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
         return None
     test = panel.packed.subset(panel.split.test)
     predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
-    table = predictions_table(test.rated, predictions, test_raters(panel.packed.rated, panel.split))
+    table = predictions_table(test.rated, predictions, tested_raters(panel.packed, panel.split))
     return {
         **evaluate(test.rated, predictions, threshold),
         **keep_tested(table, place, panel.packed.rated.fingerprint, panel.name),
     }
 
 
-def test_raters(rated: RatedImages, split: Split) -> npt.NDArray[np.float64] | None:
-    """How lenient the raters of each test image are, by what they said of the images that train; None if unknown."""
-    if rated.ratings is None or len(split.train) == 0:
+def tested_raters(packed: PackedImages, split: Split) -> npt.NDArray[np.float64] | None:
+    """How lenient the raters of each test image are, by what they said of the images that train; None if unknown.
+
+    Copies of test images among those that train count for nothing.
+    """
+    if packed.rated.ratings is None:
         return None
-    leniency = raters_leniency(rated.ratings, split.train)
+    (known,) = without_copies([(packed, split)])
+    leniency = raters_leniency(packed.rated.ratings, known) if len(known) else None
     return None if leniency is None else leniency[np.asarray(split.test)]
 
 
