@@ -268,11 +268,11 @@ def _say_known_raters(packed: PackedImages, name: str, predictions: pd.DataFrame
     from uol.cli.train_beside import say_known_raters
     from uol.evaluation import LENIENCY
     from uol.experiments.derived import known_raters_of
-    from uol.experiments.joint import tested_raters
+    from uol.experiments.joint import known_leniency
     from uol.inner_splits import find_split
 
     split = find_split(packed.rated, name)
-    leniency = None if split is None else tested_raters(packed, split)
+    leniency = None if split is None else known_leniency(packed, split)
     if leniency is not None:
         told = predictions.assign(**{LENIENCY: leniency})
         say_known_raters(packed.rated.name, known_raters_of(told, packed.rated.fingerprint, name))

@@ -17,7 +17,7 @@ from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import spread_of, tested_parts
 from uol.experiments.elsewhere import remove_evaluations
-from uol.experiments.joint import PANELS, OwnSplit, tested_raters
+from uol.experiments.joint import PANELS, OwnSplit, known_leniency
 from uol.experiments.result import Member, Name, PanelData, Result, read_result, write_result
 from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log
@@ -124,7 +124,7 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     code, split = provenance.commit(), packed.rated.splits[fold.split]
     test = packed.subset(split.test)
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
-    table = predictions_table(test.rated, predictions, tested_raters(packed, packed.rated.splits[fold.split]))
+    table = predictions_table(test.rated, predictions, known_leniency(packed, packed.rated.splits[fold.split]))
     figures = evaluate(test.rated, predictions, fold.members[0].recipe.threshold)
     held_out = len(_held_out(fold, len(split.train))[1])
     data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}

@@ -99,14 +99,14 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
         return None
     test = panel.packed.subset(panel.split.test)
     predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
-    table = predictions_table(test.rated, predictions, tested_raters(panel.packed, panel.split))
+    table = predictions_table(test.rated, predictions, known_leniency(panel.packed, panel.split))
     return {
         **evaluate(test.rated, predictions, threshold),
         **keep_tested(table, place, panel.packed.rated.fingerprint, panel.name),
     }
 
 
-def tested_raters(packed: PackedImages, split: Split) -> npt.NDArray[np.float64] | None:
+def known_leniency(packed: PackedImages, split: Split) -> npt.NDArray[np.float64] | None:
     """How lenient the raters of each test image are, by what they said of the images that train; None if unknown.
 
     Copies of test images among those that train count for nothing.

@@ -18,7 +18,16 @@ from uol.errors import CallError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import replicates_elsewhere, spread_of, tested_parts
 from uol.experiments.held_out import keep_held_out
-from uol.experiments.joint import PANELS, Divided, data_used, gather, joint_name, keep_panel, panels_used, tested_raters
+from uol.experiments.joint import (
+    PANELS,
+    Divided,
+    data_used,
+    gather,
+    joint_name,
+    keep_panel,
+    known_leniency,
+    panels_used,
+)
 from uol.experiments.result import Name, Result, read_result, same_division, write_result
 from uol.experiments.taught import check_teachers, teachers_used
 from uol.files import plain, write_json, write_text
@@ -94,7 +103,7 @@ def trial(
             log(folder, "trained; no images to test on")
             return None
         test = packed.subset(split.test)
-        figures, table = _tested(method, test, recipe, folder, tested_raters(packed, split))
+        figures, table = _tested(method, test, recipe, folder, known_leniency(packed, split))
         if afterwards is not None:
             afterwards(method)
     except BaseException as error:
