@@ -14,7 +14,11 @@ from quick import quick_recipe
 from uol import metrics
 from uol.cli.train import splits_of
 from uol.cli.train_beside import parsed
+from uol.datasets.own import load_own
+from uol.experiments.known_raters import known_leniency
 from uol.rated_images import Split
+from uol.scale import Scale
+from uol.training.batches import PackedImages
 from uol.training.recipe import dump_recipe
 
 
@@ -101,8 +105,17 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     assert code == 0, evaluated
     assert said in evaluated
     told = pd.read_csv(run / "predictions.csv")
-    assert known["pc"] == pytest.approx(
-        metrics.pearson(told["score"], told["value"] + told["raters_leniency"]), abs=1e-5
+    expected = metrics.pearson(told["score"], told["value"] + told["raters_leniency"])
+    assert known["pc"] == pytest.approx(expected, abs=1e-5)
+    alone = tmp_path / "alone"  # of the other panel: asked of all images, which are moved to its scale of 1 to 5
+    assert uol(*command(two)[:14], "--out", alone)[0] == 0
+    code, _, evaluated = uol("evaluate", alone, *panel, "--split", "whole")
+    assert code == 0, evaluated
+    moved = pd.read_csv(alone / "evaluations" / "ratings.csv")
+    rated = load_own(two / "faces", table, scale=Scale(1, 10))
+    leniency = known_leniency(PackedImages.pack(rated, quick_recipe().model), None) * 4 / 9
+    assert (
+        f"told who rated each image, PC {metrics.pearson(moved['score'], moved['value'] + leniency):.4f}" in evaluated
     )
 
 

@@ -15,7 +15,7 @@ from quick import quick_recipe
 from uol import metrics
 from uol.errors import CallError, UolError
 from uol.experiments.adding import read_run
-from uol.experiments.joint import Divided, known_leniency, own_split
+from uol.experiments.joint import Divided, own_split
 from uol.experiments.result import Result, Transfer, check_together, read_result, write_result
 from uol.experiments.sources import Source
 from uol.experiments.table import table
@@ -85,19 +85,6 @@ def test_told_who_rated_is_the_prediction_and_their_leniency_by_the_training_ima
     )
     assert known.pc != alone.pc
     assert len(known.replicates.pc) == len(alone.replicates.pc)
-
-
-def test_raters_of_a_copy_of_a_test_image_say_nothing_by_it(drawn_b):
-    images, matrix = list(drawn_b.images), drawn_b.ratings.matrix.copy()
-    images[30] = images[5]
-    expected = known_leniency(divided(replace(drawn_b, images=images)).packed, SPLIT)
-    assert expected is not None
-    matrix[30] = 11 - matrix[30]
-    ratings = replace(drawn_b.ratings, matrix=matrix)
-    moved = replace(drawn_b, images=images, ratings=ratings, scores=ratings.mean)
-    assert np.array_equal(known_leniency(divided(moved).packed, SPLIT), expected)
-    unlike = divided(replace(moved, images=drawn_b.images)).packed
-    assert not np.allclose(known_leniency(unlike, SPLIT), expected)
 
 
 def test_the_result_tells_all_that_trained(joint, drawn, drawn_b):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from uol.rated_images import Indices, RatedImages, Split
+    from uol.scale import Scale
     from uol.training.batches import PackedImages
     from uol.training.loop import EpochReport
 
@@ -166,8 +167,7 @@ def evaluate(
         if (run / MODEL).is_dir() and not own:
             keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
         rows.append({"model": run.name, "data": rated.name, "split": name, **figures})
-        if own and name is not None:
-            _say_known_raters(packed[config], name, predictions)
+        _say_known_raters(packed[config], name, predictions, scorer.panel.scale)
     _show(rows, as_json, single=runs == [model])
 
 
@@ -263,19 +263,19 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
     return {name: found}
 
 
-def _say_known_raters(packed: PackedImages, name: str, predictions: pd.DataFrame) -> None:
-    """Say how near a run's predictions of its own test images are that are told who rated each."""
+def _say_known_raters(packed: PackedImages, name: str | None, predictions: pd.DataFrame, scale: Scale) -> None:
+    """Say how near predictions, on a model's scale, come that are told who rated each image; None is the whole set."""
     from uol.cli.train_beside import say_known_raters
     from uol.evaluation import LENIENCY
     from uol.experiments.derived import known_raters_of
-    from uol.experiments.joint import known_leniency
+    from uol.experiments.known_raters import known_leniency
     from uol.inner_splits import find_split
 
-    split = find_split(packed.rated, name)
-    leniency = None if split is None else known_leniency(packed, split)
+    rated = packed.rated
+    leniency = known_leniency(packed, None if name is None else find_split(rated, name))
     if leniency is not None:
-        told = predictions.assign(**{LENIENCY: leniency})
-        say_known_raters(packed.rated.name, known_raters_of(told, packed.rated.fingerprint, name))
+        told = predictions.assign(**{LENIENCY: leniency * scale.unit / rated.scale.unit})
+        say_known_raters(rated.name, known_raters_of(told, rated.fingerprint, name or "whole"))
 
 
 def _test_images(rated: RatedImages, name: str) -> Indices:

@@ -17,7 +17,8 @@ from uol.errors import CallError, UolError
 from uol.evaluation import Evaluation, evaluate, predictions_table
 from uol.experiments.derived import spread_of, tested_parts
 from uol.experiments.elsewhere import remove_evaluations
-from uol.experiments.joint import PANELS, OwnSplit, known_leniency
+from uol.experiments.joint import PANELS, OwnSplit
+from uol.experiments.known_raters import known_leniency
 from uol.experiments.result import Member, Name, PanelData, Result, read_result, write_result
 from uol.experiments.taught import teachers_together
 from uol.experiments.trial import MODEL, PREDICTIONS, RESULT, log

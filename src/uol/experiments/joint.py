@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from uol.errors import CallError
 from uol.evaluation import evaluate, predictions_table
 from uol.experiments.derived import tested_parts
+from uol.experiments.known_raters import known_leniency
 from uol.experiments.result import Result, same_division
 from uol.files import write_text
 from uol.inner_splits import find_split
 from uol.methods.base import Predictions
 from uol.rated_images import Indices, RatedImages, Split
-from uol.reliability import raters_leniency
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.panels import join, without_copies
@@ -104,18 +103,6 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
         **evaluate(test.rated, predictions, threshold),
         **keep_tested(table, place, panel.packed.rated.fingerprint, panel.name),
     }
-
-
-def known_leniency(packed: PackedImages, split: Split) -> npt.NDArray[np.float64] | None:
-    """How lenient the raters of each test image are, by what they said of the images that train; None if unknown.
-
-    Copies of test images among those that train count for nothing.
-    """
-    if packed.rated.ratings is None:
-        return None
-    (known,) = without_copies([(packed, split)])
-    leniency = raters_leniency(packed.rated.ratings, known) if len(known) else None
-    return None if leniency is None else leniency[np.asarray(split.test)]
 
 
 def keep_tested(table: pd.DataFrame, place: Path, fingerprint: str, split: str) -> dict[str, Any]:

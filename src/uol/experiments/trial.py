@@ -25,9 +25,9 @@ from uol.experiments.joint import (
     gather,
     joint_name,
     keep_panel,
-    known_leniency,
     panels_used,
 )
+from uol.experiments.known_raters import known_leniency
 from uol.experiments.result import Name, Result, read_result, same_division, write_result
 from uol.experiments.taught import check_teachers, teachers_used
 from uol.files import plain, write_json, write_text

@@ -80,12 +80,13 @@ def without_copies(panels: Sequence[tuple[PackedImages, Split]]) -> list[Indices
     What a panel's own split takes for two images may be one photograph, and a photograph may be in two data sets. Near
     copies (`uol.data_checks`) stay.
     """
-    digests = [_digests(packed) for packed, _ in panels]
+    digests = [pixel_digests(packed) for packed, _ in panels]
     tested = np.concatenate([own[split.test] for own, (_, split) in zip(digests, panels, strict=True)])
     return [split.train[~np.isin(own[split.train], tested)] for own, (_, split) in zip(digests, panels, strict=True)]
 
 
-def _digests(packed: PackedImages) -> npt.NDArray[np.bytes_]:
+def pixel_digests(packed: PackedImages) -> npt.NDArray[np.bytes_]:
+    """A digest of each image's pixels, in hexadecimal: the same for copies."""
     rows = (np.ascontiguousarray(row).data for row in packed.pixels.numpy())
     return np.array([hashlib.blake2b(row, digest_size=16).hexdigest() for row in rows], "S32")
 
