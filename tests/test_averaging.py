@@ -144,6 +144,18 @@ def test_other_data_sets_that_all_were_tested_on_are_averaged(runs, rated, drawn
     assert "dark" in found.groups
 
 
+def test_a_mean_is_told_who_rated_where_all_members_are(runs, rated):
+    (fold,) = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, runs / "out", "both", "predictions")
+    lenient = np.linspace(-1, 1, 40)
+    assert keep_average(average(fold, rated), fold, rated, "both", BEGUN).known_raters is None
+    for name in "ab":
+        path = runs / name / "fold-1" / "predictions.csv"
+        pd.read_csv(path).assign(known_raters_leniency=lenient).to_csv(path, index=False)
+    result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
+    table = pd.read_csv(fold.folder / "predictions.csv")
+    assert result.known_raters.pc == pytest.approx(metrics.pearson(table["score"], table["value"] + lenient), abs=1e-5)
+
+
 def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, tmp_path):
     both = [panel_of(rated, "fold-1"), panel_of(replace(drawn_b, name="mebeauty"), "default")]
     joint = make_run(tmp_path / "joint", rated, "fold-1", 3, provenance={"panels": both})
@@ -188,7 +200,7 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     told = np.array(list(obvious.values())) + lenient
     assert found.known_raters.pc == pytest.approx(metrics.pearson(list(scores.values()), told), abs=1e-6)
     table = pd.read_csv(paths[1])
-    for other_raters in (table.drop(columns="raters_leniency"), table.assign(raters_leniency=0.1)):
+    for other_raters in (table.drop(columns="known_raters_leniency"), table.assign(known_raters_leniency=0.1)):
         other_raters.to_csv(paths[1], index=False)
         assert average(fold, rated).beside[0].leniency is None
     table.assign(rating_sd=table["rating_sd"] + 0.3).to_csv(paths[1], index=False)

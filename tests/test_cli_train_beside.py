@@ -99,14 +99,24 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     code, _, trained = uol("train", *panel, "--fold", "1", "--recipe", two / "quick.yaml", "--out", run)
     assert code == 0, trained
     known = json.loads((run / "result.json").read_text())["known_raters"]
-    said = f"ratings: told who rated each image, PC {known['pc']:.4f}, MAE {known['mae']:.4f}, RMSE {known['rmse']:.4f}"
-    assert said in trained
-    code, _, evaluated = uol("evaluate", run, *panel)
+    said = f"told who rated each image, PC {known['pc']:.4f}, MAE {known['mae']:.4f}, RMSE {known['rmse']:.4f}"
+    assert f"ratings, fold-1: {said}" in trained
+    code, out, evaluated = uol("evaluate", run, *panel, "--json")
     assert code == 0, evaluated
-    assert said in evaluated
+    assert f"run, ratings, fold-1: {said}" in evaluated
+    figures = {name: known[name] for name in ("pc", "mae", "rmse")}
+    assert json.loads(out)["known_raters"] == pytest.approx(figures, abs=1e-4)
     told = pd.read_csv(run / "predictions.csv")
-    expected = metrics.pearson(told["score"], told["value"] + told["raters_leniency"])
+    expected = metrics.pearson(told["score"], told["value"] + told["known_raters_leniency"])
     assert known["pc"] == pytest.approx(expected, abs=1e-5)
+    assert uol("report", run)[0] == 0
+    assert f"by the images that train, PC is {known['pc']:.4f}." in (run / "report.html").read_text()
+    joint = tmp_path / "joint"
+    words = [str(word).replace(str(two / "severe.csv"), str(table)) for word in command(two)]
+    assert uol(*words, "--out", joint)[0] == 0
+    other = json.loads((joint / "result.json").read_text())["beside"]["ratings"]["known_raters"]
+    assert uol("report", joint)[0] == 0
+    assert f"Told who rated each image of ratings, PC is {other['pc']:.4f}." in (joint / "report.html").read_text()
     alone = tmp_path / "alone"  # of the other panel: asked of all images, which are moved to its scale of 1 to 5
     assert uol(*command(two)[:14], "--out", alone)[0] == 0
     code, _, evaluated = uol("evaluate", alone, *panel, "--split", "whole")

@@ -13,7 +13,8 @@ from uol import metrics
 from uol.errors import UolError
 from uol.experiments.adding import add, read_run
 from uol.experiments.bootstrap import draws, replicated
-from uol.experiments.derived import spread_of
+from uol.experiments.derived import known_raters_of, read_predictions, spread_of
+from uol.experiments.groups import groups_of
 from uol.experiments.result import read_result, write_result
 
 
@@ -73,8 +74,25 @@ def test_predictions_of_another_network_are_refused(tmp_path):
     with pytest.raises(UolError, match="not readable as predictions"):
         read_run(tmp_path / "run")
     (tmp_path / "run" / "predictions.csv").write_text("image,score,value\na,1,\n")
-    with pytest.raises(UolError, match="a prediction is missing"):
+    with pytest.raises(UolError, match="a prediction or a leniency is missing"):
         read_run(tmp_path / "run")
+
+
+def test_leniency_of_raters_must_be_told_of_every_image_and_is_no_group(tmp_path):
+    path = tmp_path / "predictions.csv"
+    table = predictions().assign(known_raters_leniency=np.arange(200) % 2)
+    table.to_csv(path, index=False)
+    assert groups_of(read_predictions(path)) == groups_of(predictions())
+    known = known_raters_of(read_predictions(path), "ab" * 32, "fold-1")
+    told = table["value"] + table["known_raters_leniency"]
+    assert (known.pc, known.mae) == pytest.approx(
+        (metrics.pearson(table["score"], told), metrics.mae(table["score"], told))
+    )
+    assert known_raters_of(predictions(), "ab" * 32, "fold-1") is None
+    table.loc[3, "known_raters_leniency"] = np.nan
+    table.to_csv(path, index=False)
+    with pytest.raises(UolError, match="a leniency is missing"):
+        read_predictions(path)
 
 
 def test_spread():

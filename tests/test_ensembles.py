@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 
 from quick import quick_recipe
-from uol import Scorer, datasets, metrics
+from uol import Scorer, datasets, metrics, provenance
 from uol.ensemble import EnsembleScorer
 from uol.errors import CallError, UolError
 from uol.experiments.adding import add, read_run
 from uol.experiments.elsewhere import judge_elsewhere
 from uol.experiments.ensembles import EnsemblePredictor, build, keep, load_networks, match_runs
+from uol.experiments.known_raters import known_leniency
 from uol.experiments.result import read_result, write_result
 from uol.experiments.trial import Origin, trial
 from uol.model_config import common_view
@@ -96,6 +97,21 @@ def test_folds_are_matched_and_tested(runs, rated, packed, tmp_path, monkeypatch
         match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "other")
     with pytest.raises(CallError, match="combines otherwise"):
         match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two", "outcomes")
+
+
+def test_an_ensemble_is_told_who_rated(drawn_b, rated, tmp_path, monkeypatch):
+    monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
+    gaps = replace(drawn_b, splits=rated.splits)
+    packed = PackedImages.pack(gaps, quick_recipe().model)
+    for name, changes in {"a": {}, "b": {"seed": 1, "held_out_seed": 0}}.items():
+        recipe = quick_recipe(epochs=1, **changes)
+        place = tmp_path / name / "fold-1"
+        trial(packed, "fold-1", gaps.splits["fold-1"], recipe, place, Origin("quick", changes))
+    (fold,) = match_runs([tmp_path / "a", tmp_path / "b"], gaps, tmp_path / "two", "two")
+    result = keep(build(fold, load_networks(fold), packed), fold, packed, "two", provenance.now())
+    told = pd.read_csv(fold.folder / "predictions.csv")
+    expected = metrics.pearson(told["score"], told["value"] + known_leniency(packed, gaps.splits["fold-1"]))
+    assert result.known_raters.pc == pytest.approx(expected, abs=1e-4)
 
 
 def test_evaluations_without_a_result_are_of_nobody_knows_what(runs, rated, packed, drawn_b, tmp_path):

@@ -22,7 +22,7 @@ from uol.experiments.table import table
 from uol.experiments.trial import Origin, evaluate_on, finished, keep_evaluation, trial
 from uol.experiments.views import view
 from uol.rated_images import RatedImages, Split
-from uol.reliability import rater_table
+from uol.reliability import raters_leniency
 from uol.scorer import Scorer
 from uol.training.batches import PackedImages
 
@@ -69,14 +69,10 @@ def test_each_panel_has_its_model_and_its_predictions(joint, drawn, drawn_b):
 def test_told_who_rated_is_the_prediction_and_their_leniency_by_the_training_images(joint, drawn, drawn_b):
     folder, result = joint
     assert result.known_raters is None  # everybody rated everything
-    assert "raters_leniency" not in pd.read_csv(folder / "predictions.csv")
-    matrix = drawn_b.ratings.matrix
-    leniency = rater_table(drawn_b.ratings.subset(np.arange(20, 80)))["leniency"].to_numpy()
-    rated = ~np.isnan(matrix[:20])
-    assert not rated.all()
-    expected = [leniency[who].mean() for who in rated]
+    assert "known_raters_leniency" not in pd.read_csv(folder / "predictions.csv")
+    expected = raters_leniency(drawn_b.ratings, np.arange(20, 80))[:20]
     table_ = pd.read_csv(folder / "panels" / "synthetic-b" / "predictions.csv")
-    assert np.allclose(table_["raters_leniency"], expected, atol=1e-5)
+    assert np.allclose(table_["known_raters_leniency"], expected, atol=1e-5)
     known, alone = result.beside["synthetic-b"].known_raters, result.beside["synthetic-b"]
     told = table_["value"] + expected
     assert known.pc == pytest.approx(metrics.pearson(table_["score"], told), abs=1e-5)

@@ -419,14 +419,47 @@ def test_leniency_of_an_images_raters_is_learnt_from_known_images_alone() -> Non
     matrix = image[:, None] + rater
     matrix[rng.random(matrix.shape) < 0.4] = np.nan
     matrix[:, 7] = np.nan
-    matrix[0, 7] = 100.0  # who rated no known image says nothing, and counts as neither lenient nor severe
+    matrix[0, 7] = 100.0  # who rated no known image says nothing, and counts as the raters' mean
     known = np.arange(10, 30)
     rated = ~np.isnan(matrix)
-    learnt = np.append(rater[:7] - rater[:7].mean(), 0.0)
-    expected = [learnt[who].mean() for who in rated]
+    learnt = np.append(rater[:7], rater[:7].mean())
+    expected = np.array([learnt[who].mean() for who in rated])
+    expected -= expected[known].mean()
     np.testing.assert_allclose(raters_leniency(as_ratings(matrix), known), expected, atol=1e-9)
     matrix[:10][rated[:10]] += rng.normal(size=int(rated[:10].sum()))
     np.testing.assert_allclose(raters_leniency(as_ratings(matrix), known), expected, atol=1e-9)
+
+
+def test_what_a_network_says_and_leniency_are_what_the_raters_give() -> None:
+    rng = np.random.default_rng(6)
+    image, rater = rng.normal(size=200), np.append(np.full(4, 2.0), rng.normal(-1, 0.5, size=15))
+    matrix = np.full((200, 19), np.nan)
+    for row in range(200):  # three lenient raters, who rate nearly everything, and a severe one, who rates rarely
+        who = [*rng.choice(4, 3, replace=False), 4 + rng.integers(15)]
+        matrix[row, who] = image[row] + rater[who]
+    known = np.arange(100)
+    means = np.nanmean(matrix, axis=1)
+    said = image + (means - image)[known].mean()  # a network has learnt what raters like these give
+    np.testing.assert_allclose(said + raters_leniency(as_ratings(matrix), known), means, atol=1e-9)
+
+
+def test_few_ratings_say_little_of_a_rater() -> None:
+    matrix = simulate(60, 12, gaps=0.4, seed=3, variances=(1.0, 0.3, 1.0))
+    matrix[1:, 11] = np.nan
+    matrix[0, 11] = 5.0
+    ratings = as_ratings(matrix)
+    table = rater_table(ratings)
+    effects, count = table["leniency"].to_numpy(), table["count"].to_numpy()
+    image = np.nanmean(matrix - effects, axis=1, keepdims=True)
+    residual = np.nansum((matrix - effects - image) ** 2) / (count.sum() - 60 - 12 + 1)
+    between = np.var(effects) - residual * np.mean(1 / count)
+    assert between > 0
+    shrunk = effects * count / (count + residual / between)
+    expected = np.array([shrunk[~np.isnan(row)].mean() for row in matrix])
+    np.testing.assert_allclose(raters_leniency(ratings, np.arange(60)), expected - expected.mean(), atol=1e-9)
+    alike = simulate(60, 12, gaps=0.4, seed=4, variances=(1.0, 0.0, 4.0))  # raters who do not differ
+    effects = rater_table(as_ratings(alike))["leniency"]
+    assert np.abs(raters_leniency(as_ratings(alike), np.arange(60))).max() < 0.5 * np.abs(effects).max()
 
 
 def test_leniency_says_nothing_where_all_have_the_same_raters_or_none_connects_them() -> None:
@@ -436,6 +469,10 @@ def test_leniency_says_nothing_where_all_have_the_same_raters_or_none_connects_t
     apart[:3, :2], apart[3:, 2:] = 3.0, 4.0
     assert raters_leniency(as_ratings(apart), [0, 1, 3, 4]) is None
     assert raters_leniency(as_ratings(apart), [0, 1]) is not None
+    chain = np.full((3, 4), np.nan)
+    for row in range(3):
+        chain[row, row : row + 2] = 1.0, 2.0 + row
+    assert raters_leniency(as_ratings(chain), [0, 1, 2]) is None  # what is a rater's, and what is chance?
 
 
 def test_without_gaps_adjusted_means_are_the_means() -> None:

@@ -181,7 +181,7 @@ def test_the_fast_recipe_may_be_taught_by_the_strong_one(folded, teacher, tmp_pa
 def test_networks_of_whole_data_sets_tell_by_their_provenance(folded, tmp_path):
     assert trained(folded, tmp_path / "whole", "whole", WHOLE) is None
     (found,) = teachers_used([str(tmp_path / "whole")])
-    assert (found["recipe"], found["seed"]) == (None, 0)
+    assert (found["recipe"], found["seed"]) == ("quick", 0)
     assert [(seen["name"], seen["split"]) for seen in found["data"]] == [(folded.name, "whole")]
     assert trained(folded, tmp_path / "pupil", "whole", WHOLE, teachers=[str(tmp_path / "whole")]) is None
     made = json.loads((tmp_path / "pupil" / "provenance.json").read_text())

@@ -12,7 +12,7 @@ from uol import metrics
 from uol.methods.base import Predictions
 from uol.rated_images import RatedImages
 
-LENIENCY = "raters_leniency"  # a column of predictions: by how much an image's raters are more lenient than others
+LENIENCY = "known_raters_leniency"  # a column of predictions: how lenient an image's raters are together
 
 
 class Evaluation(TypedDict):

@@ -99,6 +99,12 @@ class Ratings:
         return Ratings(matrix, self.images, self.raters)
 
     @property
+    def same_raters(self) -> bool:
+        """Whether all images were rated by the same raters."""
+        rated = ~np.isnan(self.matrix)
+        return bool((rated == rated[:1]).all())
+
+    @property
     def count(self) -> npt.NDArray[np.int64]:
         """Ratings per image."""
         return np.asarray(np.sum(~np.isnan(self.matrix), axis=1), np.int64)

@@ -223,22 +223,40 @@ def adjusted_means(ratings: Ratings) -> Floats:
     Images of sets that no rater connects are each on the scale of their own raters. Few ratings by severe or lenient
     raters may take an adjusted mean a little beyond the scale.
     """
-    return np.asarray(np.nanmean(ratings.matrix - _leniency(ratings.matrix), axis=1))
+    matrix = ratings.matrix
+    effects = np.zeros(len(ratings.raters))
+    effects[~np.isnan(matrix).all(axis=0)] = _two_way_fit(_drop_empty(matrix))[0]
+    return np.asarray(np.nanmean(matrix - effects, axis=1))
 
 
 def raters_leniency(ratings: Ratings, known: npt.ArrayLike) -> Floats | None:
-    """The mean leniency of each image's raters, learnt from what they said of the images `known` (rows) alone.
+    """How lenient each image's raters are together, learnt from what they said of the images `known` (rows) alone.
 
-    What is predicted of an image plus this is what its own raters would give it; with rows that trained as `known`,
-    nothing that anybody said of a test image is used, only who was asked. Raters of no known image count as neither
-    lenient nor severe. None where that says nothing, as all images have the same raters, or cannot be told, as some
-    raters of the known images share none, by any chain, with the others.
+    The mean over an image's raters of b_j as in `rater_table`, less its mean over the known images: a network that
+    learnt their means expects raters like theirs, and what it says of an image plus this is what the image's own raters
+    should give it. With rows that trained as `known`, nothing that anybody said of a test image is used, only who was
+    asked. A rater of n known images counts n / (n + v/w) of b_j, v being the variance of what the fit leaves over and w
+    that of raters, so that few ratings say little; one of none is as lenient as the raters' mean.
+
+    None where that says nothing, as all images have the same raters, or cannot be told, as some raters of the known
+    images share none, by any chain, with the others, or no image says how far ratings differ by more than raters.
     """
-    rated = ~np.isnan(ratings.matrix)
-    there = ratings.matrix[np.asarray(known)]
-    if (rated == rated[0]).all() or np.isnan(there).all() or _two_way_fit(_drop_empty(there))[2] > 1:
+    rows = np.asarray(known, np.intp)
+    there = ratings.matrix[rows]
+    if ratings.same_raters or not len(rows):
         return None
-    return np.asarray((rated @ _leniency(there)) / np.maximum(rated.sum(axis=1), 1))
+    effects, squares, sets = _two_way_fit(_drop_empty(there))
+    count = (~np.isnan(there)).sum(axis=0)
+    used = count > 0
+    free = int(count.sum() - used.sum()) - len(rows) + 1
+    if sets > 1 or free < 1:
+        return None
+    residual = squares / free
+    between = float(np.var(effects)) - residual * float(np.mean(1 / count[used]))
+    leniency = np.zeros(len(count))
+    leniency[used] = effects * (between / (between + residual / count[used]) if between > 0 else 0.0)
+    mean = (~np.isnan(ratings.matrix) @ leniency) / ratings.count
+    return np.asarray(mean - mean[rows].mean())
 
 
 def unconnected_sets(ratings: Ratings) -> int:
@@ -264,13 +282,6 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
         "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)) if unconnected_sets(ratings) == 1 else np.nan,
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
-
-
-def _leniency(matrix: Floats) -> Floats:
-    """Each rater's effect b_j in the two-way fit, 0 for who rated nothing."""
-    effects = np.zeros(matrix.shape[1])
-    effects[~np.isnan(matrix).all(axis=0)] = _two_way_fit(_drop_empty(matrix))[0]
-    return effects
 
 
 def _two_way_fit(matrix: Floats) -> tuple[Floats, float, int]:

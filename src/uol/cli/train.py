@@ -17,6 +17,7 @@ from uol.errors import CallError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from uol.experiments.result import KnownRaters
     from uol.rated_images import Indices, RatedImages, Split
     from uol.scale import Scale
     from uol.training.batches import PackedImages
@@ -79,7 +80,7 @@ def train(
 
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
-    from uol.cli.train_beside import load_beside, pack_beside, rows_beside, say_known_raters
+    from uol.cli.train_beside import known_row, load_beside, pack_beside, rows_beside, say_known_raters
     from uol.experiments.taught import check_teachers
     from uol.experiments.trial import MODEL, RESULT, Origin, trial
     from uol.training.batches import PackedImages
@@ -114,8 +115,9 @@ def train(
         if result is None:
             say("no images are kept apart to test on")
         else:
-            rows.append({"data": rated.name, "split": name, **result.metrics.model_dump()})
-            say_known_raters(rated.name, result.known_raters)
+            known = known_row(result.known_raters)
+            rows.append({"data": rated.name, "split": name, **result.metrics.model_dump(), **known})
+            say_known_raters(f"{rated.name}, {name}", result.known_raters)
             rows += rows_beside(result, folder)
     _show(rows, as_json, single=split != "all" and not also)
 
@@ -142,6 +144,7 @@ def evaluate(
 
     Example: uol evaluate runs/first --data synthetic
     """
+    from uol.cli.train_beside import known_row, say_known_raters
     from uol.experiments.trial import MODEL, evaluate_on, keep_evaluation
     from uol.released import choose_device
     from uol.scorer import Scorer
@@ -166,8 +169,9 @@ def evaluate(
         figures, predictions = evaluate_on(scorer, test)
         if (run / MODEL).is_dir() and not own:
             keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
-        rows.append({"model": run.name, "data": rated.name, "split": name, **figures})
-        _say_known_raters(packed[config], name, predictions, scorer.panel.scale)
+        known = _known_raters(packed[config], name, predictions, scorer.panel.scale)
+        rows.append({"model": run.name, "data": rated.name, "split": name, **figures, **known_row(known)})
+        say_known_raters(f"{run.name}, {rated.name}{'' if name is None else f', {name}'}", known)
     _show(rows, as_json, single=runs == [model])
 
 
@@ -263,9 +267,10 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
     return {name: found}
 
 
-def _say_known_raters(packed: PackedImages, name: str | None, predictions: pd.DataFrame, scale: Scale) -> None:
-    """Say how near predictions, on a model's scale, come that are told who rated each image; None is the whole set."""
-    from uol.cli.train_beside import say_known_raters
+def _known_raters(
+    packed: PackedImages, name: str | None, predictions: pd.DataFrame, scale: Scale
+) -> KnownRaters | None:
+    """Figures of predictions, on a model's scale, that are told who rated each image; None is the whole set."""
     from uol.evaluation import LENIENCY
     from uol.experiments.derived import known_raters_of
     from uol.experiments.known_raters import known_leniency
@@ -273,9 +278,10 @@ def _say_known_raters(packed: PackedImages, name: str | None, predictions: pd.Da
 
     rated = packed.rated
     leniency = known_leniency(packed, None if name is None else find_split(rated, name))
-    if leniency is not None:
-        told = predictions.assign(**{LENIENCY: leniency * scale.unit / rated.scale.unit})
-        say_known_raters(rated.name, known_raters_of(told, rated.fingerprint, name or "whole"))
+    if leniency is None:
+        return None
+    told = predictions.assign(**{LENIENCY: leniency * scale.unit / rated.scale.unit})
+    return known_raters_of(told, rated.fingerprint, name or "whole")
 
 
 def _test_images(rated: RatedImages, name: str) -> Indices:

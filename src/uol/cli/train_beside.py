@@ -76,8 +76,8 @@ def rows_beside(result: Result, folder: Path) -> list[dict[str, Any]]:
     for name, figures in (result.beside or {}).items():
         say(f"model on the scale of {name}: {folder / PANELS / name / 'model'}")
         told = figures.model_dump(exclude={"trained", "score_sd", "replicates", "known_raters", "split"})
-        say_known_raters(name, figures.known_raters)
-        rows.append({"data": name, "split": figures.split, **told})
+        say_known_raters(f"{name}, {figures.split}", figures.known_raters)
+        rows.append({"data": name, "split": figures.split, **told, **known_row(figures.known_raters)})
     return rows
 
 
@@ -85,6 +85,11 @@ def say_known_raters(name: str, known: KnownRaters | None) -> None:
     """Say how near predictions are that are told who rated each test image."""
     if known is not None and known.pc is not None:
         say(f"{name}: told who rated each image, PC {known.pc:.4f}, MAE {known.mae:.4f}, RMSE {known.rmse:.4f}")
+
+
+def known_row(known: KnownRaters | None) -> dict[str, Any]:
+    """The same for --json; nothing where it is not known."""
+    return {} if known is None else {"known_raters": known.model_dump(include={"pc", "mae", "rmse"})}
 
 
 def parsed(word: str) -> tuple[str, Path | None, str | None]:

@@ -94,6 +94,8 @@ def average(fold: Fold, rated: RatedImages) -> Averaged:
             left_out.append(f"{panel.name}: {mean}")
         else:
             beside.append(Beside(panel, *mean))
+            if mean[2] is None and all(one is not None and one.known_raters for one in figures):
+                left_out.append(f"{panel.name}, told who rated: members know raters from different images")
     return Averaged(mean_of_tables(tables), _leniency(tables), found, beside, left_out)
 
 

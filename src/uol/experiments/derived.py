@@ -44,7 +44,7 @@ def known_raters_of(table: pd.DataFrame, data: str, split: str) -> KnownRaters |
 
     Images are drawn as for the figures of the values alone, so that both can be compared.
     """
-    if not _told_raters(table):
+    if LENIENCY not in table:
         return None
     told = table.assign(value=table["value"] + table[LENIENCY])
     score, value = told["score"].to_numpy(), told["value"].to_numpy()
@@ -79,7 +79,6 @@ def completed(result: Result, run: Path) -> Result:
         check_predictions(path, table, result.metrics.mae)
         changes = {
             "replicates": result.replicates or replicates_of(table, data.fingerprint, result.split),
-            "known_raters": result.known_raters or known_raters_of(table, data.fingerprint, result.split),
             "spread": result.spread or spread_of(table, data.scale),
             "groups": with_others(result.groups, groups_of(table)),
         }
@@ -105,11 +104,6 @@ def _untold(groups: dict[str, Group] | None) -> bool:
     return groups is None or any(group.others is None for group in groups.values())
 
 
-def _told_raters(table: pd.DataFrame) -> list[str]:
-    """The column that tells of raters, where a table has it."""
-    return [LENIENCY] if LENIENCY in table else []
-
-
 def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> None:
     """Refuse predictions of another network than the one the figures are of."""
     found = float((table["score"] - table["value"]).abs().mean())
@@ -121,11 +115,12 @@ def read_predictions(path: Path) -> pd.DataFrame:
     """A table of predictions as a run folder holds it, none of them missing."""
     try:
         table = pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape")
-        table = table.astype(dict.fromkeys(("score", "value", *_told_raters(table)), np.float64))
+        numbers = ["score", "value", *({LENIENCY} & set(table))]
+        table = table.astype(dict.fromkeys(numbers, np.float64))
     except (OSError, ValueError, KeyError) as error:
         raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
     if "image" not in table:
         raise UolError(f"{path}: not readable as predictions (no column image)")
-    if table.empty or not np.isfinite(table[["score", "value", *_told_raters(table)]].to_numpy()).all():
-        raise UolError(f"{path}: a score or a prediction is missing")
+    if table.empty or not np.isfinite(table[numbers].to_numpy()).all():
+        raise UolError(f"{path}: a score, a prediction or a leniency is missing")
     return table

@@ -125,7 +125,7 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     code, split = provenance.commit(), packed.rated.splits[fold.split]
     test = packed.subset(split.test)
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
-    table = predictions_table(test.rated, predictions, known_leniency(packed, packed.rated.splits[fold.split]))
+    table = predictions_table(test.rated, predictions, known_leniency(packed, split))
     figures = evaluate(test.rated, predictions, fold.members[0].recipe.threshold)
     held_out = len(_held_out(fold, len(split.train))[1])
     data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}

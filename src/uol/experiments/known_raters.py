@@ -20,7 +20,7 @@ def known_leniency(packed: PackedImages, split: Split | None) -> npt.NDArray[np.
     The tenths are dealt by pixels, so that copies are in one.
     """
     ratings = packed.rated.ratings
-    if ratings is None:
+    if ratings is None or ratings.same_raters:  # before all pixels are looked at
         return None
     if split is not None:
         (known,) = without_copies([(packed, split)])

@@ -34,7 +34,7 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
 
     The card's figures are those of networks that the same recipe made of the data set's folds.
     """
-    made = {"recipe": recipe, **whole_provenance(run / PROVENANCE)}
+    made = {**whole_provenance(run / PROVENANCE), "recipe": recipe}
     found = results_of(made, results)
     check_target(out)
     scorer = load_scorer(run / MODEL)

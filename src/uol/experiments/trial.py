@@ -99,7 +99,10 @@ def trial(
         made = _provenance(panels, rows, pixels, recipe, folder, origin, code, started)
         made |= {"teachers": teachers} if teachers else {}
         if len(split.test) == 0:
-            write_json(folder / PROVENANCE, made | ({"beside": plain(elsewhere)} if elsewhere else {}))
+            write_json(
+                folder / PROVENANCE,
+                {"recipe": origin.recipe} | made | ({"beside": plain(elsewhere)} if elsewhere else {}),
+            )
             log(folder, "trained; no images to test on")
             return None
         test = packed.subset(split.test)

@@ -14,7 +14,7 @@ from uol.reports import figures
 from uol.reports import run_tables as tables
 from uol.reports.html import Section, write_report
 from uol.reports.run_facts import facts, seconds
-from uol.reports.run_folder import Run, part, read_runs
+from uol.reports.run_folder import Run, number, part, read_runs
 from uol.scale import Scale
 
 FIGURES = {
@@ -247,7 +247,19 @@ def _beside(runs: Sequence[Run]) -> list[Section]:
         beside = part(run.result, "beside")
         rows += [{"run": run.name, "data": name, **part(beside, name)} for name in beside]
     text = "These panels trained the same network; their test images did not. Each has its own references and scale."
+    for name in _names(rows):
+        told = [part(row, "known_raters").get("pc") for row in rows if row["data"] == name]
+        known = [one for one in told if number(one)]
+        if len(known) == len(told):
+            text += (
+                f" Told who rated each image of {name}, PC is {np.mean(known):.4f}{' in the mean' * (len(known) > 1)}."
+            )
     return _by_data(runs, "Panels trained together", text, rows)
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The data sets that rows are of, each once."""
+    return list(dict.fromkeys(str(row["data"]) for row in rows))
 
 
 def _by_data(runs: Sequence[Run], title: str, text: str, found: Sequence[Mapping[str, Any]]) -> list[Section]:
@@ -255,7 +267,7 @@ def _by_data(runs: Sequence[Run], title: str, text: str, found: Sequence[Mapping
     if not rows:
         return []
     if len(runs) > 1:
-        for name in dict.fromkeys(str(row["data"]) for row in rows):
+        for name in _names(rows):
             same = [row for row in rows if row["data"] == name]
             mean, _ = tables.mean_and_sd(same, list(FIGURES)[1:])
             rows += [{"data": name, "run": "mean", **mean}] if len(same) > 1 else []
