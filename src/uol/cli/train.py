@@ -140,7 +140,8 @@ def evaluate(
 
     On the data set it was trained on, a run is tested on the images its own split keeps apart. Another data set is
     taken whole where it has several splits and none is named, and what is found is kept in the run folder, under
-    evaluations. A folder of folds is evaluated fold by fold.
+    evaluations. A folder of folds is evaluated fold by fold. Where the data set tells who rated which image, and not
+    everybody rated everything, figures of predictions that know it are said too.
 
     Example: uol evaluate runs/first --data synthetic
     """
