@@ -74,7 +74,7 @@ def test_predictions_of_another_network_are_refused(tmp_path):
     with pytest.raises(UolError, match="not readable as predictions"):
         read_run(tmp_path / "run")
     (tmp_path / "run" / "predictions.csv").write_text("image,score,value\na,1,\n")
-    with pytest.raises(UolError, match="a prediction or a leniency is missing"):
+    with pytest.raises(UolError, match="a prediction is missing"):
         read_run(tmp_path / "run")
 
 
@@ -91,7 +91,7 @@ def test_leniency_of_raters_must_be_told_of_every_image_and_is_no_group(tmp_path
     assert known_raters_of(predictions(), "ab" * 32, "fold-1") is None
     table.loc[3, "known_raters_leniency"] = np.nan
     table.to_csv(path, index=False)
-    with pytest.raises(UolError, match="a leniency is missing"):
+    with pytest.raises(UolError, match=r"raters are is missing \(known_raters_leniency\)"):
         read_predictions(path)
 
 

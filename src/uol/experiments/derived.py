@@ -121,6 +121,8 @@ def read_predictions(path: Path) -> pd.DataFrame:
         raise UolError(f"{path}: not readable as predictions ({' '.join(str(error).split())[:80]})") from error
     if "image" not in table:
         raise UolError(f"{path}: not readable as predictions (no column image)")
-    if table.empty or not np.isfinite(table[numbers].to_numpy()).all():
-        raise UolError(f"{path}: a score, a prediction or a leniency is missing")
+    if table.empty or not np.isfinite(table[["score", "value"]].to_numpy()).all():
+        raise UolError(f"{path}: a score or a prediction is missing")
+    if not np.isfinite(table[numbers].to_numpy()).all():
+        raise UolError(f"{path}: how lenient an image's raters are is missing ({LENIENCY})")
     return table
