@@ -18,6 +18,7 @@ from uol.errors import CallError, UolError
 from uol.evaluation import evaluate, predictions_table
 from uol.experiments.adding import read_run
 from uol.experiments.averaging import average, keep_average, mean_of_tables
+from uol.experiments.derived import known_raters_of
 from uol.experiments.elsewhere import keep_rated
 from uol.experiments.ensembles import match_runs
 from uol.experiments.result import read_result, write_result
@@ -177,7 +178,9 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     lenient = raters_leniency(other.ratings, np.arange(20, len(other)))
     for name, seed in (("one", 3), ("two", 4)):
         said = guesses(other, seed)
+        told = known_raters_of(predictions_table(other, said, lenient), "0", "default").model_dump()
         figures = plain(evaluate(other, said)) | {"trained": True, "split": "default", "score_sd": 0.5}
+        figures |= {"known_raters": told}
         folder = make_run(
             tmp_path / name, rated, "fold-1", seed, provenance={"panels": both}, beside={"mebeauty": figures}
         )
@@ -203,6 +206,9 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     for other_raters in (table.drop(columns="known_raters_leniency"), table.assign(known_raters_leniency=0.1)):
         other_raters.to_csv(paths[1], index=False)
         assert average(fold, rated).beside[0].leniency is None
+        assert average(fold, rated).left_out == [
+            "mebeauty, told who rated: the members' tables do not tell the same of raters"
+        ]
     table.assign(rating_sd=table["rating_sd"] + 0.3).to_csv(paths[1], index=False)
     assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
     table.assign(value=table["value"] + 0.3).to_csv(paths[1], index=False)

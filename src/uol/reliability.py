@@ -26,6 +26,8 @@ LEVELS_OF_MEASUREMENT = ("nominal", "ordinal", "interval", "ratio")
 _MIN_CORRELATED = 3  # any two points lie on a line, so a correlation over two images says nothing
 _MAX_COINCIDENCE_CELLS = 2**25  # images × values² that the krippendorff package holds at once: 256 MB a copy
 
+_LEAST_RATIO = 1e-9  # of variances: below it leniency is known but for a constant
+
 
 class IntraclassCorrelation(NamedTuple):
     """How much of the variance of one rating, and of the mean of a panel, is due to the image.
@@ -230,31 +232,28 @@ def adjusted_means(ratings: Ratings) -> Floats:
 
 
 def raters_leniency(ratings: Ratings, known: npt.ArrayLike) -> Floats | None:
-    """How lenient each image's raters are together, learnt from what they said of the images `known` (rows) alone.
+    """How lenient each image's raters are together, learnt from what they said of the images `known` alone.
 
-    The mean over an image's raters of b_j as in `rater_table`, less its mean over the known images: a network that
-    learnt their means expects raters like theirs, and what it says of an image plus this is what the image's own raters
-    should give it. With rows that trained as `known`, nothing that anybody said of a test image is used, only who was
-    asked. A rater of n known images counts n / (n + v/w) of b_j, v being the variance of what the fit leaves over and w
-    that of raters, so that few ratings say little; one of none is as lenient as the raters' mean.
+    `known` are rows, or a mask of them. The mean over an image's raters of b_j, less its mean over the known images: a
+    network that learnt their means expects raters like theirs, and what it says of an image plus this is about what the
+    image's own raters should give it. With rows that trained as `known`, nothing that anybody said of a test image is
+    used, only who was asked. b_j is the best linear prediction in y_ij = μ + a_i + b_j + e_ij with the variances of
+    `icc`, so that few ratings say little of a rater, and none nothing.
 
     None where that says nothing, as all images have the same raters, or cannot be told, as some raters of the known
-    images share none, by any chain, with the others, or no image says how far ratings differ by more than raters.
+    images share none, by any chain, with the others, or no rating is to spare for chance.
     """
-    rows = np.asarray(known, np.intp)
-    there = ratings.matrix[rows]
+    given = np.asarray(known)
+    rows = np.flatnonzero(given) if given.dtype == np.bool_ else np.unique(given.astype(np.intp))
     if ratings.same_raters or not len(rows):
         return None
-    effects, squares, sets = _two_way_fit(_drop_empty(there))
-    count = (~np.isnan(there)).sum(axis=0)
-    used = count > 0
-    free = int(count.sum() - used.sum()) - len(rows) + 1
-    if sets > 1 or free < 1:
+    there = ratings.matrix[rows]
+    variances = icc(there)
+    if np.isnan(variances.rater_variance) or _two_way_fit(_drop_empty(there))[2] > 1:
         return None
-    residual = squares / free
-    between = float(np.var(effects)) - residual * float(np.mean(1 / count[used]))
-    leniency = np.zeros(len(count))
-    leniency[used] = effects * (between / (between + residual / count[used]) if between > 0 else 0.0)
+    leniency = np.zeros(len(ratings.raters))
+    if variances.rater_variance > 0:
+        leniency = _predicted_leniency(there, variances.residual_variance / variances.rater_variance)
     mean = (~np.isnan(ratings.matrix) @ leniency) / ratings.count
     return np.asarray(mean - mean[rows].mean())
 
@@ -303,6 +302,24 @@ def _two_way_fit(matrix: Floats) -> tuple[Floats, float, int]:
     centres = np.bincount(rater_set, rater_effects) / np.bincount(rater_set)
     rater_effects = rater_effects - centres[rater_set]
     return rater_effects, _within_squares(y - rater_effects), int(components)
+
+
+def _predicted_leniency(matrix: Floats, ratio: float) -> Floats:
+    """Best linear predictions of b_j in y_ij = μ + a_i + b_j + e_ij, b_j random and a_i fixed; ratio is σ_e² / σ_b².
+
+    The larger factor is eliminated. With W, 1 where rated, D_i the ratings per image and D_j those per rater,
+    (D_j + ratio − Wᵀ D_i⁻¹ W) b = column sums of y − row means; or (D_i − W (D_j + ratio)⁻¹ Wᵀ) a = row sums of
+    y − W (D_j + ratio)⁻¹ column sums, and b = (D_j + ratio)⁻¹ (column sums − Wᵀ a).
+    """
+    presence = (~np.isnan(matrix)).astype(np.float64)
+    y = np.where(np.isnan(matrix), 0.0, matrix - np.nanmean(matrix))
+    per_image, per_rater = presence.sum(axis=1), presence.sum(axis=0) + max(ratio, _LEAST_RATIO)
+    if len(per_rater) <= len(per_image):
+        system = np.diag(per_rater) - presence.T @ (presence / per_image[:, None])
+        return np.asarray(np.linalg.solve(system, y.sum(axis=0) - presence.T @ (y.sum(axis=1) / per_image)))
+    system = np.diag(per_image) - presence @ (presence / per_rater).T
+    image = np.linalg.solve(system, y.sum(axis=1) - presence @ (y.sum(axis=0) / per_rater))
+    return np.asarray((y.sum(axis=0) - presence.T @ image) / per_rater)
 
 
 def _solve_columns(y: Floats, column_set: npt.NDArray[np.int32]) -> Floats:

@@ -27,6 +27,7 @@ from uol.rated_images import Floats, RatedImages
 from uol.scale import Scale
 
 _DIFFERENT = "members were tested on different images or ratings"
+_RATERS = "{}, told who rated: the members' tables do not tell the same of raters"
 _WRITTEN = 2e-5  # tables have six digits: the same number, written twice, differs by less than this share of it
 
 
@@ -95,8 +96,11 @@ def average(fold: Fold, rated: RatedImages) -> Averaged:
         else:
             beside.append(Beside(panel, *mean))
             if mean[2] is None and all(one is not None and one.known_raters for one in figures):
-                left_out.append(f"{panel.name}, told who rated: members know raters from different images")
-    return Averaged(mean_of_tables(tables), _leniency(tables), found, beside, left_out)
+                left_out.append(_RATERS.format(panel.name))
+    leniency = _leniency(tables)
+    if leniency is None and all(member.result.known_raters for member in fold.members):
+        left_out.append(_RATERS.format(rated.name))
+    return Averaged(mean_of_tables(tables), leniency, found, beside, left_out)
 
 
 def mean_of_tables(tables: Sequence[pd.DataFrame]) -> Predictions:

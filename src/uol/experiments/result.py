@@ -113,7 +113,9 @@ class Beside(Metrics):
     split: str = Field(description="the split of that panel, whose other images trained")
     score_sd: float = Field(ge=0)
     replicates: Replicates | None = None
-    known_raters: KnownRaters | None = Field(None, description="None where raters are not known, or always the same")
+    known_raters: KnownRaters | None = Field(
+        None, description="None where it cannot be told, or all have the same raters"
+    )
 
 
 class Makeup(_Part):
@@ -249,7 +251,9 @@ class Result(_Part):
     makeup: Makeup | None = None
     spread: Spread | None = None
     replicates: Replicates | None = None
-    known_raters: KnownRaters | None = Field(None, description="None where raters are not known, or always the same")
+    known_raters: KnownRaters | None = Field(
+        None, description="None where it cannot be told, or all have the same raters"
+    )
     groups: dict[str, Group] | None = None
     provenance: Provenance
 
