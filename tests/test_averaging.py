@@ -155,6 +155,16 @@ def test_a_mean_is_told_who_rated_where_all_members_are(runs, rated):
     result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
     table = pd.read_csv(fold.folder / "predictions.csv")
     assert result.known_raters.pc == pytest.approx(metrics.pearson(table["score"], table["value"] + lenient), abs=1e-5)
+    for name in "ab":  # each was told, but of raters whom it knows otherwise
+        path = runs / name / "fold-1" / "result.json"
+        write_result(path, read_result(path).model_copy(update={"known_raters": result.known_raters}))
+    path = runs / "a" / "fold-1" / "predictions.csv"
+    pd.read_csv(path).assign(known_raters_leniency=0.1).to_csv(path, index=False)
+    (fold,) = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, runs / "other", "both", "predictions")
+    averaged = average(fold, rated)
+    assert averaged.leniency is None
+    told = f"{rated.name}, told who rated: the members' tables do not tell the same of raters"
+    assert told in averaged.left_out
 
 
 def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, tmp_path):
