@@ -33,17 +33,18 @@ from typing import NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from uol import datasets, metrics
-from uol.asking import AskedWithImages
+from uol import datasets
 from uol.errors import CallError, UolError
-from uol.experiments.bootstrap import Difference, draws, interval, mean_of, paired, replicated
-from uol.experiments.result import read_result
-from uol.face_cache import FaceCache
-from uol.faces import Border, Face, align_face, beyond
-from uol.images import fit_square, read_image
-from uol.rated_images import Indices, RatedImages, Split
-from uol.run_folders import run_folders
-from uol.scorer import Scorer
+from uol.images.face_cache import FaceCache
+from uol.images.faces import Border, Face, align_face, beyond
+from uol.images.read import fit_square, read_image
+from uol.ratings import metrics
+from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.runs.bootstrap import Difference, draws, interval, mean_of, paired, replicated
+from uol.runs.folder import run_folders
+from uol.runs.result import read_result
+from uol.scoring.base import AskedWithImages
+from uol.scoring.scorer import Scorer
 
 Floats = npt.NDArray[np.float64]
 FRAME, CELLS = 224, 4

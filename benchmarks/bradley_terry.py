@@ -7,7 +7,7 @@ import time
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from uol.bradley_terry import BradleyTerry, default_bounds, estimate, log_likelihood, probabilities
+from uol.order.bradley_terry import BradleyTerry, default_bounds, estimate, log_likelihood, probabilities
 
 
 def main() -> None:

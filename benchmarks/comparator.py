@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from uol.model import Comparator
+from uol.order.model import Comparator
 
 
 def naive(comparator: Comparator, images: Tensor, references: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from uol.framing import pack_images
-from uol.image_cache import cached_images
+from uol.images.cache import cached_images
+from uol.images.framing import pack_images
 
 
 def photographs(folder: Path, number: int, side: int = 350) -> list[Path]:

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from uol.bradley_terry import BradleyTerry
-from uol.gaussians import Gaussians
-from uol.model import OrderModel
-from uol.model_config import ModelConfig, PanelConfig, ScoringConfig
-from uol.references import ReferenceSet
-from uol.scorer import Scorer
+from uol.order.bradley_terry import BradleyTerry
+from uol.order.config import ModelConfig, ScoringConfig
+from uol.order.gaussians import Gaussians
+from uol.order.model import OrderModel
+from uol.order.references import ReferenceSet
+from uol.scoring.config import PanelConfig
+from uol.scoring.scorer import Scorer
 
 REFERENCES, IMAGES = 340, 8
 MODELS = {
@@ -61,8 +62,8 @@ def main() -> None:
         print(f"{line}: {whole / bare - 1:+.1%} (at most {most:+.0%})")
         per_image[name] = whole
         try:
-            from uol.onnx_export import export_onnx
-            from uol.onnx_scorer import OnnxScorer
+            from uol.scoring.onnx import OnnxScorer
+            from uol.scoring.onnx_export import export_onnx
         except ImportError:
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -26,13 +26,13 @@ from PIL import Image
 from torch import Tensor
 
 from scoring import scorer_of
-from uol.bulk import FramedFile, frame_file, row, score_files, whole_batches
-from uol.decoding import can_share
-from uol.images import find_images, read_image
-from uol.model_config import ModelConfig
-from uol.model_folder import load_scorer
-from uol.row_file import RowFile
-from uol.scorer import Scorer
+from uol.images.decoding import can_share
+from uol.images.read import find_images, read_image
+from uol.order.config import ModelConfig
+from uol.scoring.bulk import FramedFile, frame_file, row, score_files, whole_batches
+from uol.scoring.folder import load_scorer
+from uol.scoring.row_file import RowFile
+from uol.scoring.scorer import Scorer
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -225,7 +225,7 @@ def scoring_faces(
     found: Findings, scorer: Scorer, photos: list[Path], folder: Path, count: int, repeats: int, at_most: int
 ) -> None:
     """A model of faces: photographs whose faces have to be found, and the same once their faces are in the cache."""
-    from uol.face_cache import FaceCache
+    from uol.images.face_cache import FaceCache
 
     cache = FaceCache(folder)
     entries = {path: cache.place(path).with_suffix(".json").is_file() for path in photos}

@@ -15,8 +15,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from uol import methods
-from uol.rated_images import RatedImages
-from uol.scale import Scale
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
 from uol.training.batches import PackedImages, fixed_batches
 from uol.training.loop import train
 from uol.training.recipe import Recipe, load_recipe

@@ -14,9 +14,9 @@ import torch
 from quick import quick_recipe
 from uol.datasets.synthetic import load_synthetic
 from uol.methods.uol import Uol
-from uol.rated_images import RatedImages
+from uol.ratings.rated_images import RatedImages
+from uol.runs.run import run
 from uol.training.batches import PackedImages
-from uol.training.run import run
 
 torch.set_num_threads(1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from uol.experiments.result import Result
+from uol.runs.result import Result
 
 
 def metrics(pc: float | None = 0.9, **changes: Any) -> dict[str, Any]:

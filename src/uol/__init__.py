@@ -8,14 +8,14 @@ __version__ = "0.1.0"
 __all__ = ["Comparison", "Ranked", "RatedImages", "Ratings", "Score", "Scorer"]
 
 if TYPE_CHECKING:
-    from uol.rated_images import RatedImages
-    from uol.ratings import Ratings
-    from uol.scorer import Scorer
-    from uol.scores import Comparison, Ranked, Score
+    from uol.ratings.rated_images import RatedImages
+    from uol.ratings.ratings import Ratings
+    from uol.scoring.scorer import Scorer
+    from uol.scoring.scores import Comparison, Ranked, Score
 
 _HOMES = {
-    "Comparison": "uol.scores", "Ranked": "uol.scores", "RatedImages": "uol.rated_images", "Ratings": "uol.ratings",
-    "Score": "uol.scores", "Scorer": "uol.scorer",
+    "Comparison": "uol.scoring.scores", "Ranked": "uol.scoring.scores", "RatedImages": "uol.ratings.rated_images",
+    "Ratings": "uol.ratings.ratings", "Score": "uol.scoring.scores", "Scorer": "uol.scoring.scorer",
 }  # fmt: skip
 
 

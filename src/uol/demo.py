@@ -15,16 +15,16 @@ import torch
 
 from uol.datasets.synthetic import load_synthetic
 from uol.errors import UolError
-from uol.evaluation import Evaluation, evaluate
-from uol.files import write_json
-from uol.methods.base import Method, Predictions
 from uol.methods.uol import Uol
-from uol.rated_images import RatedImages
+from uol.ratings.rated_images import RatedImages
 from uol.reports import figures
 from uol.reports.html import Section, write_report
+from uol.runs.evaluation import Evaluation, evaluate
+from uol.runs.run import run
+from uol.storage.files import write_json
 from uol.training.batches import PackedImages
+from uol.training.method import Method, Predictions
 from uol.training.recipe import Recipe, load_recipe
-from uol.training.run import run
 
 METHODS = ("regression", "order-learning", "uol")
 TRAINING, TEST, ANCHORS, SIZE = 3000, 1000, 100, 72

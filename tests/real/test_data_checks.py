@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from uol import datasets
-from uol.data_checks import CheckReport, Contents, check, read_contents, split_folds
-from uol.data_stats import data_stats
-from uol.rated_images import RatedImages
+from uol.datasets.checks import CheckReport, Contents, check, read_contents, split_folds
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.stats import data_stats
 
 
 def load(shared_data: Path, name: str) -> RatedImages:
@@ -32,7 +32,7 @@ def scut_contents(scut: RatedImages) -> Contents:
 @pytest.fixture(scope="module")
 def scut_report(scut: RatedImages, scut_contents: Contents) -> CheckReport:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uol.data_checks.read_contents", lambda *_: scut_contents)  # decode and compare once
+        patch.setattr("uol.datasets.checks.read_contents", lambda *_: scut_contents)  # decode and compare once
         return check(scut)
 
 

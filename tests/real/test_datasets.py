@@ -9,8 +9,8 @@ import pytest
 
 from uol import datasets
 from uol.datasets import mifs, scut_fbp5500
-from uol.rated_images import RatedImages
-from uol.reliability import split_half
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.reliability import split_half
 
 
 def folder(shared_data: Path, name: str) -> Path:

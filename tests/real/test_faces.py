@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from uol.faces import TEMPLATE, AlignedFace, choose_main, detect_faces, find_face, template_from_points
+from uol.images.faces import TEMPLATE, AlignedFace, choose_main, detect_faces, find_face, template_from_points
 
 SAMPLE = 40
 PUPILS, MOUTH = [58, 59], [79, 73]  # of the data set's 86 landmarks

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from uol import datasets
-from uol.model_config import ModelConfig
+from uol.order.config import ModelConfig
 from uol.training.batches import PackedImages
 from uol.training.panels import join, without_copies
 

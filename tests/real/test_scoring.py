@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from uol import released
 from uol.cli import app
+from uol.scoring import released
 
 pytestmark = pytest.mark.skipif(not released.names(), reason="no model ships")
 runner = CliRunner()

@@ -13,8 +13,8 @@ from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError, UolError
 
 if TYPE_CHECKING:
-    from uol.images import Images
-    from uol.rated_images import RatedImages
+    from uol.images.read import Images
+    from uol.ratings.rated_images import RatedImages
 
 app = typer.Typer(help="Look at data sets before training: what they hold, how far raters agree, what would harm.")
 
@@ -74,7 +74,7 @@ def stats(
 
     Example: uol data stats mebeauty MEBeauty-database --html mebeauty.html
     """
-    from uol.data_stats import data_stats
+    from uol.ratings.stats import data_stats
 
     rated = load(name, root, table, scale, read)
     found = data_stats(rated)
@@ -86,7 +86,7 @@ def stats(
     if as_json:
         print_json(found)
         return
-    from uol.data_stats import MOST_GROUPS
+    from uol.ratings.stats import MOST_GROUPS
     from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES
 
     rows = [
@@ -122,8 +122,8 @@ def check(
 
     Example: uol data check scut-fbp5500 SCUT-FBP5500_v2
     """
-    from uol.data_checks import check as check_images
-    from uol.perceptual_hash import BITS
+    from uol.datasets.checks import check as check_images
+    from uol.datasets.near_duplicates import BITS
 
     rated = load(name, root, table, scale, read)
     with progress_bar("reading", len(rated)) as update:
@@ -189,8 +189,8 @@ def split(
     """
     import pandas as pd
 
-    from uol.data_checks import read_contents, split_folds
-    from uol.files import write_text
+    from uol.datasets.checks import read_contents, split_folds
+    from uol.storage.files import write_text
 
     rated = load(name, root, table, scale, read)
     with progress_bar("reading", len(rated)) as update:
@@ -218,7 +218,7 @@ def align(
 
     Example: uol data align photos/ --out faces/
     """
-    from uol.aligned_folder import align_into
+    from uol.images.align_folder import align_into
 
     images, names = _photographs(what, root, table, out)
     with progress_bar("aligning", len(names)) as update:
@@ -247,7 +247,7 @@ def fetch(
 
     Example: uol data fetch mebeauty --out MEBeauty-database
     """
-    from uol.files import replacing_folder
+    from uol.storage.files import replacing_folder
 
     if name != "mebeauty":
         raise CallError(f"{name} cannot be fetched: ask its owners (uol data list says what to get)")
@@ -299,7 +299,7 @@ def load(
 def _photographs(what: str, root: Path | None, table: Path | None, out: Path) -> tuple[Images, list[str]]:
     """The images of a folder or of a data set, and their names; faces that an earlier run put there are passed over."""
     from uol import datasets
-    from uol.images import find_images
+    from uol.images.read import find_images
 
     if root is None and Path(what).is_dir():
         paths = [path for path in find_images(what) if out.resolve() not in path.resolve().parents]

@@ -14,7 +14,7 @@ from uol.cli.train import DataOption, RootOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.experiments.sources import Source
+    from uol.studies.sources import Source
 
 app = typer.Typer(
     help="Run experiments under one protocol, and show what was measured beside what was published, from results with "
@@ -66,10 +66,10 @@ def list_(results: ResultsOption = Path("results"), as_json: JsonOption = False)
 
     Example: uol experiment list
     """
-    from uol.experiments.plans import PLANS
-    from uol.experiments.published import FIVE_FOLDS, order_of_methods
-    from uol.experiments.runner import count_there
-    from uol.experiments.sources import table_names
+    from uol.studies.plans import PLANS
+    from uol.studies.published import FIVE_FOLDS, order_of_methods
+    from uol.studies.runner import count_there
+    from uol.studies.sources import table_names
 
     _check(results)
     rows: list[dict[str, Any]] = []
@@ -136,8 +136,8 @@ def table(
 
     Example: uol experiment table modules --show pairs
     """
-    from uol.experiments import formats
-    from uol.experiments.views import rows_of, view
+    from uol.reports import formats
+    from uol.studies.views import rows_of, view
 
     found = _source(results, name)
     if found.empty:
@@ -169,8 +169,8 @@ def figure(
 
     Example: uol experiment figure modules --out modules.png
     """
-    from uol.experiments.figures import figures_by_row, range_of_scores
-    from uol.files import replacing
+    from uol.storage.files import replacing
+    from uol.studies.figures import figures_by_row, range_of_scores
 
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise CallError(f"{out}: figures are written as .png, .svg or .pdf")
@@ -199,7 +199,7 @@ def panel(
 
     Example: uol experiment panel runs/methods --data color-feret
     """
-    from uol.experiments.panels import METHODS, make_panel, write_panel
+    from uol.studies.method_panel import METHODS, make_panel, write_panel
 
     _check(results)
     made = make_panel(runs, data, name, method or METHODS, recipe, seed)
@@ -221,7 +221,7 @@ def anchoring(
     Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root data/mebeauty --split 2022
     """
     from uol.cli.data import load
-    from uol.experiments.anchoring import SIZES, measure_anchoring, write_anchoring
+    from uol.studies.anchoring import SIZES, measure_anchoring, write_anchoring
 
     _check(results)
     rated = load(data, root, None)
@@ -246,8 +246,8 @@ def add(
 
     Example: uol experiment add runs/paper
     """
-    from uol.experiments.adding import add as add_run
-    from uol.experiments.adding import finished_in
+    from uol.studies.collect import add as add_run
+    from uol.studies.collect import finished_in
 
     _check(results)
     for path, what in add_run(run, results, replace, recipe):
@@ -276,8 +276,8 @@ def release(
     Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
     """
     from uol.cli.data import load
-    from uol.experiments.release import release as make
-    from uol.experiments.release_together import check_ship, release_together
+    from uol.studies.release import release as make
+    from uol.studies.release_together import check_ship, release_together
 
     _check(results)
     if len(run) > 1:
@@ -301,11 +301,11 @@ def docs(
 
     Example: uol experiment docs
     """
-    from uol import released
-    from uol.experiments.document import rendered
-    from uol.experiments.release import renewed_card
-    from uol.files import write_text
-    from uol.model_folder import CARD
+    from uol.scoring import released
+    from uol.scoring.folder import CARD
+    from uol.storage.files import write_text
+    from uol.studies.document import rendered
+    from uol.studies.release import renewed_card
 
     _check(results)
     for document in out or [Path("docs/results.md"), Path("README.md")]:
@@ -322,7 +322,7 @@ def _check(results: Path) -> None:
 
 
 def _source(results: Path, name: str) -> Source:
-    from uol.experiments.sources import find_source
+    from uol.studies.sources import find_source
 
     _check(results)
     return find_source(results, name)

@@ -30,9 +30,9 @@ def adjusted(
 
     Example: uol experiment adjusted runs/distilled runs/best --data mebeauty --root MEBeauty
     """
-    from uol.experiments.adjusting import figures_of
-    from uol.experiments.formats import told_interval
-    from uol.reliability import unconnected_sets
+    from uol.ratings.reliability import unconnected_sets
+    from uol.reports.formats import told_interval
+    from uol.studies.adjusting import figures_of
 
     rated = load(data, root, table, scale, read)
     rows = figures_of(runs, rated)

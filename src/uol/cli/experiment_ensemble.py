@@ -17,8 +17,8 @@ from uol.cli.train import DataOption, RootOption, TableOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.experiments.result import Result
-    from uol.rated_images import RatedImages
+    from uol.ratings.rated_images import RatedImages
+    from uol.runs.result import Result
 
 
 class Of(StrEnum):
@@ -91,9 +91,9 @@ def ensemble(
 
 def _of_predictions(runs: list[Path], rated: RatedImages, out: Path, name: str) -> list[Result]:
     """The means of all folds, made before any is written."""
-    from uol import provenance
-    from uol.experiments.averaging import average, keep_average
-    from uol.experiments.ensembles import match_runs
+    from uol.runs.averaging import average, keep_average
+    from uol.runs.ensembling import match_runs
+    from uol.storage import provenance
 
     begun = provenance.now(), provenance.commit()
     folds = match_runs(runs, rated, out, name, "predictions")
@@ -116,12 +116,12 @@ def _of_networks(
     device: Device,
 ) -> list[Result]:
     """The ensembles of all folds, asked, tested and kept one by one."""
-    from uol import provenance
-    from uol.experiments.elsewhere import MakeupRule, Other, judge_elsewhere, pack_other
-    from uol.experiments.ensembles import EnsemblePredictor, build, keep, load_networks, match_runs
-    from uol.experiments.protocols import read_votes
-    from uol.model_config import ModelConfig, common_view
-    from uol.released import choose_device
+    from uol.order.config import ModelConfig, common_view
+    from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
+    from uol.runs.protocols import read_votes
+    from uol.runs.transfer import MakeupRule, Other, judge_elsewhere, pack_other
+    from uol.scoring.released import choose_device
+    from uol.storage import provenance
     from uol.training.batches import PackedImages
 
     rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)

@@ -22,7 +22,7 @@ def held_out(
 
     Example: uol experiment held-out runs/strong-0 runs/strong-1
     """
-    from uol.experiments.held_out import AVERAGE, figures_of
+    from uol.runs.held_out import AVERAGE, figures_of
 
     rows = figures_of(runs)
     if len(rows) > 1 and rows[-1]["run"] != AVERAGE:

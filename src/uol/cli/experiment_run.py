@@ -12,8 +12,8 @@ from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError, UolError
 
 if TYPE_CHECKING:
-    from uol.experiments.elsewhere import Other
-    from uol.experiments.runner import Job, Outcome
+    from uol.runs.transfer import Other
+    from uol.studies.runner import Job, Outcome
     from uol.training.loop import EpochReport
 
 
@@ -70,10 +70,10 @@ def run(
     """
     from uol import datasets
     from uol.cli.train import changes_of
-    from uol.experiments.elsewhere import MakeupRule
-    from uol.experiments.plans import find_plan
-    from uol.experiments.protocols import read_votes
-    from uol.experiments.runner import Bench, Outcome, check_jobs, jobs_of, run_jobs, time_left
+    from uol.runs.protocols import read_votes
+    from uol.runs.transfer import MakeupRule
+    from uol.studies.plans import find_plan
+    from uol.studies.runner import Bench, Outcome, check_jobs, jobs_of, run_jobs, time_left
 
     plan = find_plan(name)
     chosen = plan.choose(method or [], recipe or [])
@@ -138,7 +138,7 @@ def _left(seconds: float | None) -> str:
 
 def others_of(also: list[str]) -> list[Other]:
     """Data sets as --also NAME=FOLDER gives them."""
-    from uol.experiments.elsewhere import load_other
+    from uol.runs.transfer import load_other
 
     found: dict[str, Other] = {}
     for word in also:
@@ -153,7 +153,7 @@ def others_of(also: list[str]) -> list[Other]:
 
 def _check_adding(results: Path) -> None:
     """Find before hours of training what would keep its results from being added."""
-    from uol import provenance
+    from uol.storage import provenance
 
     if not results.is_dir():
         raise CallError(f"{results}: no such folder of results; make it, go to where it is, or name one with --results")

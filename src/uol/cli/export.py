@@ -20,10 +20,10 @@ def export(
 
     Example: uol export uol-demo/model --out light-model
     """
-    from uol.model_folder import check_target
-    from uol.onnx_export import export_onnx
-    from uol.released import find_model
-    from uol.scorer import Scorer
+    from uol.scoring.folder import check_target
+    from uol.scoring.onnx_export import export_onnx
+    from uol.scoring.released import find_model
+    from uol.scoring.scorer import Scorer
 
     folder = find_model(model)
     if out.resolve() != folder.resolve():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from uol.files import plain
+from uol.storage.files import plain
 
 
 def say(text: str) -> None:
@@ -27,7 +27,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
     from rich.table import Table
     from rich.text import Text
 
-    from uol.experiments.formats import cell
+    from uol.reports.formats import cell
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for key, heading in columns.items():

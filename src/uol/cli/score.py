@@ -15,10 +15,10 @@ import typer
 from uol.cli.data import ReadOption, ScaleOption, load
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
-from uol.released import DEFAULT
+from uol.scoring.released import DEFAULT
 
 if TYPE_CHECKING:
-    from uol.asking import AskedWithImages
+    from uol.scoring.base import AskedWithImages
 
 
 class Runtime(StrEnum):
@@ -96,7 +96,7 @@ def score(
 
     Example: uol score photo.jpg holiday/ --model runs/first --json
     """
-    from uol.released import open_model
+    from uol.scoring.released import open_model
 
     form = _format(as_json, as_csv)
     paths = expand(images)
@@ -137,7 +137,7 @@ def compare(
 
     Example: uol compare a.jpg b.jpg --model runs/first
     """
-    from uol.released import open_model
+    from uol.scoring.released import open_model
 
     for path in (first, second):
         if not path.is_file():
@@ -167,8 +167,8 @@ def rank(
 
     Example: uol rank photos/ --model runs/first --html ranking.html
     """
-    from uol.released import open_model
-    from uol.row_file import check_suffix, write_rows
+    from uol.scoring.released import open_model
+    from uol.scoring.row_file import check_suffix, write_rows
 
     form = _format(as_json, as_csv)
     paths = expand(images)
@@ -209,11 +209,11 @@ def anchor(
 
     Example: uol anchor photos/ ratings.csv --model runs/first --out our-model
     """
-    from uol.evaluation import evaluate
-    from uol.methods.base import Predictions
-    from uol.model_folder import check_target, keep_anchored
-    from uol.released import find_model
-    from uol.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
+    from uol.runs.evaluation import evaluate
+    from uol.scoring.folder import check_target, keep_anchored
+    from uol.scoring.released import find_model
+    from uol.scoring.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
+    from uol.training.method import Predictions
 
     if votes and scale is not None:
         raise CallError("--scale: for ratings; votes make a scale of their own")
@@ -260,7 +260,7 @@ def expand(images: Iterable[str]) -> list[Path]:
 def _expanded(name: str, missing_ok: bool = False) -> list[Path]:
     import glob
 
-    from uol.images import find_images
+    from uol.images.read import find_images
 
     path = Path(name)
     try:
@@ -306,9 +306,9 @@ def _score(
     face_cache: Path | None,
 ) -> list[dict[str, Any]]:
     """The rows of all files; with a file to write to, finished rows are kept and an earlier run is taken up."""
-    from uol.bulk import score_files
-    from uol.released import find_model, fingerprint
-    from uol.row_file import RowFile
+    from uol.scoring.bulk import score_files
+    from uol.scoring.released import find_model, fingerprint
+    from uol.scoring.row_file import RowFile
 
     if all_faces and scorer.config.framing == "whole":
         raise CallError("--all-faces: this model takes images whole; it looks for no faces")
@@ -319,7 +319,7 @@ def _score(
         if face_cache.exists() and not face_cache.is_dir():
             raise CallError(f"{face_cache}: a file is there; name a folder for the faces")
         if scorer.config.framing == "face":
-            from uol.face_cache import FaceCache
+            from uol.images.face_cache import FaceCache
 
             cache = FaceCache(face_cache)
     job = {"model": fingerprint(find_model(model)), "all_faces": all_faces}
@@ -348,7 +348,7 @@ def _score(
 
 
 def _ranked(scored: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from uol.scores import Score, rank_with_ties
+    from uol.scoring.scores import Score, rank_with_ties
 
     good = sorted((row for row in scored if row["error"] is None), key=lambda row: -row["value"])
     ranks = rank_with_ties([Score(row["value"], row["low"], row["high"], 0.0, 0.0) for row in good])
@@ -375,7 +375,7 @@ def _format(as_json: bool, as_csv: bool) -> Format:
 def _print(
     rows: list[dict[str, Any]], form: Format, headings: dict[str, str], columns: tuple[str, ...] = COLUMNS
 ) -> None:
-    from uol.row_file import as_csv, flat
+    from uol.scoring.row_file import as_csv, flat
 
     if form is Format.JSON:
         print_json(rows)

@@ -17,9 +17,9 @@ from uol.errors import CallError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from uol.experiments.result import KnownRaters
-    from uol.rated_images import Indices, RatedImages, Split
-    from uol.scale import Scale
+    from uol.ratings.rated_images import Indices, RatedImages, Split
+    from uol.ratings.scale import Scale
+    from uol.runs.result import KnownRaters
     from uol.training.batches import PackedImages
     from uol.training.loop import EpochReport
 
@@ -81,11 +81,11 @@ def train(
     Example: uol train --data synthetic --recipe demo --out runs/first
     """
     from uol.cli.train_beside import known_row, load_beside, pack_beside, rows_beside, say_known_raters
-    from uol.experiments.taught import check_teachers
-    from uol.experiments.trial import MODEL, RESULT, Origin, trial
+    from uol.runs.lineage import check_teachers
+    from uol.runs.run import check_before_reading
+    from uol.runs.train_and_test import MODEL, RESULT, Origin, trial
     from uol.training.batches import PackedImages
     from uol.training.recipe import load_recipe
-    from uol.training.run import check_before_reading
 
     asked = changes_of(changes, init)
     settings = load_recipe(recipe, asked)
@@ -146,9 +146,9 @@ def evaluate(
     Example: uol evaluate runs/first --data synthetic
     """
     from uol.cli.train_beside import known_row, say_known_raters
-    from uol.experiments.trial import MODEL, evaluate_on, keep_evaluation
-    from uol.released import choose_device
-    from uol.scorer import Scorer
+    from uol.runs.train_and_test import MODEL, evaluate_on, keep_evaluation
+    from uol.scoring.released import choose_device
+    from uol.scoring.scorer import Scorer
     from uol.training.batches import PackedImages
 
     runs = _runs(model)
@@ -178,8 +178,8 @@ def evaluate(
 
 def _runs(model: Path) -> list[Path]:
     """The model folder itself, or the runs of a run folder."""
-    from uol import released
-    from uol.run_folders import run_folders
+    from uol.runs.folder import run_folders
+    from uol.scoring import released
 
     if not model.exists() and str(model) in released.names():
         return [released.find_model(model)]
@@ -195,7 +195,7 @@ def _runs(model: Path) -> list[Path]:
 
 def _home(model: Path) -> Path:
     """The run folder of a panel's model, panels/NAME/model of it; any other folder is its own."""
-    from uol.experiments.joint import PANELS
+    from uol.runs.multi_panel import PANELS
 
     place = model.resolve()
     return place.parents[2] if place.name == "model" and place.parent.parent.name == PANELS else model
@@ -207,8 +207,8 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
     On its own data set a run is tested on the images that its own split keeps apart, and on no others, with the model
     of that panel where several trained it.
     """
-    from uol.experiments.joint import own_split
-    from uol.experiments.result import read_result
+    from uol.runs.multi_panel import own_split
+    from uol.runs.result import read_result
 
     home = _home(run)
     if (home / "result.json").is_file():
@@ -233,7 +233,7 @@ def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | 
 
 
 def _trained_on_all(run: Path, rated: RatedImages) -> bool:
-    from uol.model_folder import PROVENANCE
+    from uol.scoring.folder import PROVENANCE
 
     made = json.loads((run / PROVENANCE).read_text(encoding="utf-8")) if (run / PROVENANCE).is_file() else {}
     learnt = [made["data"], *made.get("panels", [])] if made else []
@@ -245,7 +245,7 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
     if name == "whole" or (name is None and not rated.splits):
         import numpy as np
 
-        from uol.rated_images import Split
+        from uol.ratings.rated_images import Split
 
         return {"whole": Split(np.arange(len(rated)), np.arange(0))}
     if name is None and len(rated.splits) > 1:
@@ -255,7 +255,7 @@ def splits_of(rated: RatedImages, name: str | None) -> dict[str, Split]:
         if not folds:
             raise CallError(f"{rated.name} has no folds; its splits: {', '.join(rated.splits) or 'none'}")
         return folds
-    from uol.inner_splits import find_split
+    from uol.ratings.splits import find_split
 
     if name is None:
         name = next(iter(rated.splits))
@@ -272,10 +272,10 @@ def _known_raters(
     packed: PackedImages, name: str | None, predictions: pd.DataFrame, scale: Scale
 ) -> KnownRaters | None:
     """Figures of predictions, on a model's scale, that are told who rated each image; None is the whole set."""
-    from uol.evaluation import LENIENCY
-    from uol.experiments.derived import known_raters_of
-    from uol.experiments.known_raters import known_leniency
-    from uol.inner_splits import find_split
+    from uol.ratings.splits import find_split
+    from uol.runs.evaluation import LENIENCY
+    from uol.runs.known_raters import known_leniency
+    from uol.runs.predictions import known_raters_of
 
     rated = packed.rated
     leniency = known_leniency(packed, None if name is None else find_split(rated, name))
@@ -289,7 +289,7 @@ def _test_images(rated: RatedImages, name: str) -> Indices:
     """The images that a split keeps apart; none where there is no such split, as with `whole`."""
     import numpy as np
 
-    from uol.inner_splits import find_split
+    from uol.ratings.splits import find_split
 
     found = find_split(rated, name)
     return np.arange(0) if found is None else found.test
@@ -329,7 +329,7 @@ def _show(rows: list[dict[str, Any]], as_json: bool, single: bool) -> None:
 
 def _mean(rows: list[dict[str, Any]], data: str | None) -> dict[str, Any] | None:
     """The mean of several rows of one data set, which is named where there are others."""
-    from uol.experiments.table import mean
+    from uol.studies.table import mean
 
     if len(rows) < 2:
         return None

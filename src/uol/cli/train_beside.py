@@ -11,10 +11,10 @@ from uol.cli.output import progress_bar, say
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.experiments.joint import Divided
-    from uol.experiments.result import KnownRaters, Result
-    from uol.model_config import ModelConfig
-    from uol.rated_images import RatedImages, Split
+    from uol.order.config import ModelConfig
+    from uol.ratings.rated_images import RatedImages, Split
+    from uol.runs.multi_panel import Divided
+    from uol.runs.result import KnownRaters, Result
 
 
 class _Loaded(NamedTuple):
@@ -53,7 +53,7 @@ def load_beside(main: RatedImages, words: Sequence[str], reading: Sequence[str])
 
 def pack_beside(others: Sequence[_Loaded], model: ModelConfig) -> list[Divided]:
     """Their images, framed as the network wants them."""
-    from uol.experiments.joint import Divided
+    from uol.runs.multi_panel import Divided
     from uol.training.batches import PackedImages
 
     packed = []
@@ -67,7 +67,7 @@ def pack_beside(others: Sequence[_Loaded], model: ModelConfig) -> list[Divided]:
 
 def rows_beside(result: Result, folder: Path) -> list[dict[str, Any]]:
     """A row for each other panel's test images; and what was left out of the training is said."""
-    from uol.experiments.joint import PANELS
+    from uol.runs.multi_panel import PANELS
 
     for panel in result.provenance.panels or ():
         if panel.left_out:

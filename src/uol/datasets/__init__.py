@@ -12,7 +12,7 @@ from uol.errors import CallError
 
 if TYPE_CHECKING:
     from uol.datasets.dataset_info import DatasetInfo
-    from uol.rated_images import RatedImages
+    from uol.ratings.rated_images import RatedImages
 
 _MODULES = {
     "scut-fbp5500": "scut_fbp5500",

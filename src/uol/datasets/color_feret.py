@@ -13,8 +13,8 @@ import pandas as pd
 
 from uol.datasets.dataset_info import DatasetInfo
 from uol.errors import CallError, UolError
-from uol.rated_images import RatedImages
-from uol.scale import Scale
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
 
 POSES = ("fa", "fb")
 """Frontal poses: `fa` with a regular expression, `fb` with another expression, taken seconds later."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uol.errors import CallError
-from uol.rated_images import RatedImages
-from uol.scale import Scale
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import pandas as pd
 from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.matching import ImageIndex
 from uol.errors import UolError
-from uol.images import find_images
-from uol.rated_images import RatedImages, Split
-from uol.scale import Scale
+from uol.images.read import find_images
+from uol.ratings.rated_images import RatedImages, Split
+from uol.ratings.scale import Scale
 
 _SPLIT = re.compile(r"eccv2010_split(\d+)\.csv")
 _PERSON = re.compile(r"([a-z]+)_\d+_([A-Z0-9]+)_")

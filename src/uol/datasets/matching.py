@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from uol.datasets.dataset_info import examples
 from uol.errors import UolError
-from uol.images import SUFFIXES
+from uol.images.read import SUFFIXES
 
 
 class ImageIndex:

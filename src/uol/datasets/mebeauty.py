@@ -12,10 +12,10 @@ from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.matching import ImageIndex, plain_stem
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import UolError
-from uol.images import find_images
-from uol.rated_images import Floats, Indices, RatedImages, Split
-from uol.ratings import Ratings
-from uol.scale import Scale
+from uol.images.read import find_images
+from uol.ratings.rated_images import Floats, Indices, RatedImages, Split
+from uol.ratings.ratings import Ratings
+from uol.ratings.scale import Scale
 
 LEVELS = np.arange(1.0, 11.0)
 SCORES = "scores/generic_scores_all_2022.xlsx"

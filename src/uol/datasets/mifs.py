@@ -11,8 +11,8 @@ import pandas as pd
 
 from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.errors import UolError
-from uol.rated_images import Indices, RatedImages
-from uol.scale import Scale
+from uol.ratings.rated_images import Indices, RatedImages
+from uol.ratings.scale import Scale
 
 _NAME = re.compile(r"(\d+)_([AB])_(\d+)\.(?:jpe?g|png|bmp)", re.IGNORECASE)
 _FOLDERS = {"before": ("B", "without"), "after": ("A", "with")}

@@ -15,10 +15,10 @@ from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.own_columns import IMAGE, Columns, Kind, find_image_column, find_roles, melt_raters_in_rows
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import CallError, UolError
-from uol.images import find_images
-from uol.rated_images import Floats, RatedImages, Split
-from uol.ratings import Ratings
-from uol.scale import Scale
+from uol.images.read import find_images
+from uol.ratings.rated_images import Floats, RatedImages, Split
+from uol.ratings.ratings import Ratings
+from uol.ratings.scale import Scale
 
 _SCALES = [(0, 1), (-1, 1), (1, 5), (0, 5), (1, 7), (-3, 3), (1, 9), (1, 10), (0, 10), (1, 100), (0, 100)]
 _MOST_LEVELS = 21

@@ -13,9 +13,9 @@ import pandas as pd
 from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import UolError
-from uol.rated_images import Floats, RatedImages, Split
-from uol.ratings import Ratings
-from uol.scale import Scale
+from uol.ratings.rated_images import Floats, RatedImages, Split
+from uol.ratings.ratings import Ratings
+from uol.ratings.scale import Scale
 
 FRAME = 350
 """Width and height in pixels of the original images, to which the landmarks refer."""

@@ -31,9 +31,9 @@ from uol.datasets.drawn_faces import (
     draw_faces,
 )
 from uol.errors import CallError
-from uol.rated_images import RatedImages, Split
-from uol.ratings import Ratings
-from uol.scale import Scale
+from uol.ratings.rated_images import RatedImages, Split
+from uol.ratings.ratings import Ratings
+from uol.ratings.scale import Scale
 
 __all__ = [
     "PANELS",

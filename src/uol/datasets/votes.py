@@ -13,11 +13,11 @@ from uol.datasets.dataset_info import DatasetInfo
 from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.tables import find_column, read_table, texts
 from uol.errors import CallError, UolError
-from uol.images import find_images
-from uol.order import Integers, Order
-from uol.rated_images import RatedImages
-from uol.scale import Scale
-from uol.scale_values import scale_values
+from uol.images.read import find_images
+from uol.order.order import Integers, Order
+from uol.order.scale_values import scale_values
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
 
 _FIRST = ("image_a", "a", "image_1", "first", "left", "first_image", "image_left", "stimulus_a", "file_a")
 _SECOND = ("image_b", "b", "image_2", "second", "right", "second_image", "image_right", "stimulus_b", "file_b")

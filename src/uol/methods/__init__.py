@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.methods.base import Method
+    from uol.training.method import Method
 
 _METHODS = {
     "regression": ("uol.methods.regression", "Regression"),

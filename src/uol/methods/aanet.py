@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from uol.errors import CallError
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

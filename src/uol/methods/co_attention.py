@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uol.errors import CallError
-from uol.faces import TEMPLATE
+from uol.images.faces import TEMPLATE
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.model import FeatureModel
-from uol.scale import Scale
+from uol.order.model import FeatureModel
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from uol.losses import combo_loss, inverse_frequency, nearest_level
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.order.losses import combo_loss, inverse_frequency, nearest_level
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe
 

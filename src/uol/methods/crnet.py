@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from uol.losses import crnet_loss, nearest_level
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.order.losses import crnet_loss, nearest_level
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

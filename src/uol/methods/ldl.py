@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from uol.errors import CallError
-from uol.losses import histogram_divergence, level_moments
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.order.losses import histogram_divergence, level_moments
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

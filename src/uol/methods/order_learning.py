@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from uol.gaussians import Gaussians
-from uol.losses import order_cross_entropy
 from uol.methods.uol import Uol
-from uol.scale import Scale
+from uol.order.gaussians import Gaussians
+from uol.order.losses import order_cross_entropy
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uol.losses import ranking_hinge
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.order.losses import ranking_hinge
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

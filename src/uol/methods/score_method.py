@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uol.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
-from uol.image_views import views
-from uol.methods.base import Floats, Method, Predictions
-from uol.model import FeatureModel
-from uol.scale import Scale
+from uol.order.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
+from uol.order.model import FeatureModel
+from uol.order.views import views
+from uol.ratings.scale import Scale
 from uol.training.batches import PackedImages
+from uol.training.method import Floats, Method, Predictions
 from uol.training.recipe import Recipe
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uol.gaussians import Gaussians, dispersion_degree, sample
-from uol.losses import dispersion_divergence
 from uol.methods.score_method import Estimates, ScoreMethod
-from uol.scale import Scale
+from uol.order.gaussians import Gaussians, dispersion_degree, sample
+from uol.order.losses import dispersion_divergence
+from uol.ratings.scale import Scale
 from uol.training.batches import Batch
 from uol.training.recipe import Recipe
 

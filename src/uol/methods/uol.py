@@ -7,24 +7,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uol.calibration import ENOUGH_FOR_LINE
 from uol.errors import CallError, UolError
-from uol.gaussians import Gaussians, sample
-from uol.losses import (
+from uol.order.calibration import ENOUGH_FOR_LINE
+from uol.order.gaussians import Gaussians, sample
+from uol.order.losses import (
     dispersion_divergence,
     histogram_cross_entropy,
     order_cross_entropy,
     ordinal_hinge,
     uol_loss,
 )
-from uol.methods.base import Method, Predictions
-from uol.model import OrderModel
-from uol.model_config import PanelConfig
-from uol.norms import with_statistics
-from uol.references import choose_references
-from uol.scale import Scale
-from uol.scorer import Scorer
+from uol.order.model import OrderModel
+from uol.order.norms import with_statistics
+from uol.order.references import choose_references
+from uol.ratings.scale import Scale
+from uol.scoring.config import PanelConfig
+from uol.scoring.scorer import Scorer
 from uol.training.batches import Batch, PackedImages
+from uol.training.method import Method, Predictions
 from uol.training.recipe import Recipe
 from uol.training.teachers import Teachers
 

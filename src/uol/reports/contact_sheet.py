@@ -18,11 +18,11 @@ from PIL import Image
 
 import uol
 from uol.errors import ImageError
-from uol.files import write_text
-from uol.images import read_image
-from uol.model_config import PanelConfig
+from uol.images.read import read_image
+from uol.ratings.scale import Scale
 from uol.reports.html import MEANING
-from uol.scale import Scale
+from uol.scoring.config import PanelConfig
+from uol.storage.files import write_text
 
 Row: TypeAlias = Mapping[str, Any]
 

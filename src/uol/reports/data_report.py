@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from uol.data_stats import MOST_GROUPS, data_stats
-from uol.rated_images import RatedImages
-from uol.reliability import rater_table
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.reliability import rater_table
+from uol.ratings.stats import MOST_GROUPS, data_stats
 from uol.reports.figures import BLUE, GREY, ORANGE, means_by_group, tidy
 from uol.reports.html import Section, write_report
 

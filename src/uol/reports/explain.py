@@ -15,19 +15,19 @@ from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from uol.bradley_terry import BradleyTerry
-from uol.calibration import Calibration
 from uol.errors import CallError, ImageError
-from uol.files import replacing
-from uol.images import SUFFIXES
-from uol.model_config import PanelConfig
-from uol.order import Order
+from uol.images.read import SUFFIXES
+from uol.order.bradley_terry import BradleyTerry
+from uol.order.calibration import Calibration
+from uol.order.order import Order
+from uol.ratings.scale import Scale
 from uol.reports.figures import BLUE, OUTCOME_COLOURS, PURPLE, likelihood_curve, tidy
-from uol.scale import Scale
-from uol.scores import Score
+from uol.scoring.config import PanelConfig
+from uol.scoring.scores import Score
+from uol.storage.files import replacing
 
 if TYPE_CHECKING:
-    from uol.scorer import Scorer
+    from uol.scoring.scorer import Scorer
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,7 +86,7 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
     """
     import torch
 
-    from uol.scorer import read_outcomes
+    from uol.scoring.scorer import read_outcomes
 
     for row, path in zip(rows, picture_paths([row["image"] for row in rows], target), strict=True):
         pixels = _framed_again(scorer, row)
@@ -111,7 +111,7 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
 
 def check_explainable(scorer: object) -> None:
     """Refuse an ensemble before its images are scored: its score is no likelihood's maximum."""
-    from uol.ensemble import EnsembleScorer
+    from uol.scoring.ensemble import EnsembleScorer
 
     if isinstance(scorer, EnsembleScorer):
         raise CallError("--explain: draws the comparisons of one network, not of an ensemble; name one of its members")
@@ -161,7 +161,7 @@ def drawable(text: str, longest: int) -> str:
 
 def _framed_again(scorer: Scorer, row: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
     """The pixels that a row was scored from, (3, crop, crop); of several faces the one at the row's place."""
-    from uol.bulk import frame_file
+    from uol.scoring.bulk import frame_file
 
     found = {
         _distance(one.face, row["face"]): one.pixels

@@ -13,14 +13,14 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
-from uol import metrics
-from uol.bradley_terry import BradleyTerry, estimate, log_likelihood
-from uol.calibration import Calibration
-from uol.order import Order
-from uol.scale import Scale
+from uol.order.bradley_terry import BradleyTerry, estimate, log_likelihood
+from uol.order.calibration import Calibration
+from uol.order.order import Order
+from uol.ratings import metrics
+from uol.ratings.scale import Scale
 
 if TYPE_CHECKING:
-    from uol.methods.base import Predictions
+    from uol.training.method import Predictions
 
 BLUE, ORANGE, GREY, GREEN, PURPLE = "#2f6690", "#d1603d", "#8d99ae", "#5b8e7d", "#7d5ba6"
 OUTCOME_COLOURS = {Order.LESS: ORANGE, Order.SIMILAR: GREY, Order.GREATER: BLUE}

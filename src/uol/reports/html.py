@@ -14,7 +14,7 @@ from jinja2 import Environment
 from matplotlib.figure import Figure
 
 import uol
-from uol.files import write_text
+from uol.storage.files import write_text
 
 MEANING = (
     "Predictions say what a panel of raters would say of an image. They measure nothing about a person and must not be "

@@ -16,9 +16,9 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from uol.errors import CallError, UolError
-from uol.evaluation import LENIENCY
-from uol.run_folders import run_folders
-from uol.scale import Scale
+from uol.ratings.scale import Scale
+from uol.runs.evaluation import LENIENCY
+from uol.runs.folder import run_folders
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uol.methods.base import Predictions
+from uol.ratings.scale import Scale
 from uol.reports import figures
 from uol.reports import run_tables as tables
 from uol.reports.html import Section, write_report
 from uol.reports.run_facts import facts, seconds
 from uol.reports.run_folder import Run, number, part, read_runs
-from uol.scale import Scale
+from uol.training.method import Predictions
 
 FIGURES = {
     "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman", "order_accuracy": "order",

@@ -13,9 +13,11 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import binomtest, norm, t
 
-from uol import data_stats, metrics
-from uol.evaluation import LENIENCY
+from uol.order.order import order_accuracy
+from uol.ratings import metrics
+from uol.ratings import stats as data_stats
 from uol.reports.run_folder import NUMBERS, Run, number, part
+from uol.runs.evaluation import LENIENCY
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
@@ -35,7 +37,7 @@ def figures_of(table: pd.DataFrame, threshold: float | None = None) -> Row:
         "mae": metrics.mae(score, value),
         "rmse": metrics.rmse(score, value),
         "spearman": metrics.spearman(score, value),
-        "order_accuracy": metrics.order_accuracy(score, value, threshold or 0.0) if paired else math.nan,
+        "order_accuracy": order_accuracy(score, value, threshold or 0.0) if paired else math.nan,
         "coverage": _coverage(table),
         "interval_width": float((table["high"] - table["low"]).mean()),
         "dispersion_pc": metrics.pearson(spread["rating_sd"], spread["dispersion"]),

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from uol.backbones import IMAGENET_MEAN
+from uol.order.backbones import IMAGENET_MEAN
 
 # The ellipse that an aligned face fills, in coordinates from −1 to 1: its centre, and its radii.
 _FACE_CENTRE, _FACE_RADII = (0.0, 0.12), (0.62, 0.84)

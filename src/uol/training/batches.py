@@ -12,13 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from uol.image_cache import Progress, cached_images
-from uol.losses import order_target, pair_balance
-from uol.model_config import ModelConfig
-from uol.order import Triplets, balanced_pairs, hard_triplets
-from uol.rated_images import Indices, RatedImages
+from uol.images.cache import Progress, cached_images
+from uol.order.config import ModelConfig
+from uol.order.losses import order_target, pair_balance
+from uol.order.order import Triplets, balanced_pairs, hard_triplets
+from uol.ratings.rated_images import Indices, RatedImages
 from uol.training.augmentation import augment, blend, centre_crop, own_shares
-from uol.training.grouping import ETHNICITY, GENDER, balanced_batches, group_numbers, words_of
+from uol.training.groups import ETHNICITY, GENDER, balanced_batches, group_numbers, words_of
 from uol.training.recipe import Recipe
 
 # Of either attribute: the groups that tell it, and what their words stand for.

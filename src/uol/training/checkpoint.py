@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from uol.errors import UolError
-from uol.tensors import write_tensors
+from uol.storage.tensors import write_tensors
 
 
 class Progress(NamedTuple):

@@ -15,7 +15,7 @@ import torch
 from lightning.fabric import Fabric
 
 from uol.errors import UolError
-from uol.norms import normalised_by_batch
+from uol.order.norms import normalised_by_batch
 from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.recipe import Recipe, dump_recipe
@@ -24,7 +24,7 @@ from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learni
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from uol.methods.base import Method
+    from uol.training.method import Method
 
 
 class EpochReport(NamedTuple):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from uol.errors import CallError, UolError
-from uol.rated_images import Indices, RatedImages, Split
+from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.training.batches import PackedImages
 from uol.training.recipe import Recipe
 
@@ -78,7 +78,7 @@ def without_copies(panels: Sequence[tuple[PackedImages, Split]]) -> list[Indices
     """The training images of each panel, less those whose pixels are those of a test image of any panel.
 
     What a panel's own split takes for two images may be one photograph, and a photograph may be in two data sets. Near
-    copies (`uol.data_checks`) stay.
+    copies (`uol.datasets.checks`) stay.
     """
     digests = [pixel_digests(packed) for packed, _ in panels]
     tested = np.concatenate([own[split.test] for own, (_, split) in zip(digests, panels, strict=True)])

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from uol.errors import CallError
-from uol.model_config import ModelConfig, ScoringConfig
+from uol.order.config import ModelConfig, ScoringConfig
 from uol.training.augmentation import Augmentation
 
 

@@ -17,7 +17,7 @@ import torch
 from timm.optim import param_groups_layer_decay
 from torch import Tensor, nn
 
-from uol.backbones import Backbone
+from uol.order.backbones import Backbone
 from uol.training.augmentation import augment
 from uol.training.batches import EpochPlan, Feed
 from uol.training.recipe import Recipe
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from lightning.fabric.wrappers import _FabricOptimizer
 
-    from uol.methods.base import Method
+    from uol.training.method import Method
 
 Engine = Literal["eager", "graph", "compiled"]
 

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from uol.errors import CallError
-from uol.image_views import shown_to
-from uol.model import OrderModel
-from uol.model_config import ModelConfig, PanelConfig
-from uol.released import find_model, member_folders
+from uol.order.config import ModelConfig
+from uol.order.model import OrderModel
+from uol.order.views import shown_to
+from uol.scoring.config import PanelConfig
+from uol.scoring.released import find_model, member_folders
 
 _WEIGHTS = "model.safetensors"
 
@@ -49,7 +50,7 @@ class Teachers:
         They are shown the pupil's pixels, so they must be used to images framed alike, or to the middle of them, in
         whatever size.
         """
-        from uol.ensemble_folder import load_members
+        from uol.scoring.ensemble_folder import load_members
 
         models, panels = [], []
         for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):

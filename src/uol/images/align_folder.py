@@ -1,0 +1,96 @@
+"""Aligned faces of many photographs in a folder, under the photographs' names, with a table of what is doubtful."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
+
+from uol.errors import CallError, UolError
+from uol.images.face_cache import FaceCache, align_many
+from uol.images.faces import AlignedFace
+from uol.images.read import Images
+from uol.storage.files import replacing, write_text
+
+TABLE = "faces.csv"
+
+
+class FaceRow(NamedTuple):
+    """A photograph, its aligned face (None where there is none), and what is doubtful or went wrong."""
+
+    image: str
+    face: str | None
+    problems: str
+
+
+def align_into(
+    out: str | os.PathLike[str],
+    images: Images,
+    names: Sequence[str],
+    size: int = 256,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[FaceRow]:
+    """Write the aligned face of each image to `out` under its name, and `faces.csv` with a row for each.
+
+    Faces that an earlier run put there are kept, so that a stopped run goes on where it was; what failed is tried
+    again. All faces are PNG files.
+    """
+    folder = Path(out)
+    faces = [Path(name).with_suffix(".png").as_posix() for name in names]
+    _check_targets(folder, images, faces)
+    rows = {row.image: row for row in _read(folder / TABLE) if row.face and _is_face(folder / row.face, size)}
+    missing = [i for i, name in enumerate(names) if name not in rows or rows[name].face != faces[i]]
+    kept = len(names) - len(missing)
+
+    def report(done: int, _: int) -> None:
+        if progress is not None:
+            progress(kept + done, len(names))
+
+    try:
+        wanted = [images[i] for i in missing]
+        for k, result in align_many(wanted, size, FaceCache(size=size), report, workers=os.cpu_count() or 1):
+            i = missing[k]
+            if isinstance(result, AlignedFace):
+                with replacing(folder / faces[i]) as temporary:
+                    Image.fromarray(result.image).save(temporary, format="PNG")
+                rows[names[i]] = FaceRow(names[i], faces[i], "; ".join(result.problems))
+            else:
+                rows[names[i]] = FaceRow(names[i], None, str(result))
+    finally:  # a run that is stopped keeps what it has
+        found = [rows[name] for name in names if name in rows]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([FaceRow._fields, *found])
+        write_text(folder / TABLE, text.getvalue())
+    return found
+
+
+def _check_targets(folder: Path, images: Images, faces: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for image, face in zip(images, faces, strict=True):
+        if face in seen:
+            raise UolError(f"two photographs would become {folder / face}; rename one of them")
+        seen.add(face)
+        if isinstance(image, str | os.PathLike) and (folder / face).resolve() == Path(image).resolve():
+            raise CallError(f"{folder / face} is a photograph and would be overwritten; choose another folder")
+
+
+def _read(table: Path) -> list[FaceRow]:
+    """The rows of an earlier run; none where there is no such table."""
+    try:
+        lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+        return [FaceRow(line["image"], line["face"] or None, line["problems"]) for line in lines]
+    except (OSError, ValueError, KeyError, csv.Error):
+        return []
+
+
+def _is_face(path: Path, size: int) -> bool:
+    try:
+        with Image.open(path) as image:
+            return image.size == (size, size)
+    except Exception:  # decoders raise many kinds
+        return False

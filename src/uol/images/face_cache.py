@@ -1,0 +1,194 @@
+"""Aligned faces kept on disk by content, and the bulk run that uses them: align once, read ever after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from PIL import Image
+
+from uol.errors import ImageError, UolError
+from uol.images.detector import opencv
+from uol.images.faces import BORDER, AlignedFace, Border, Face, FaceError, align_face, find_face, no_face
+from uol.images.read import ImageLike, read_image
+from uol.storage.files import replacing, write_json
+
+VERSION = 1  # raise it whenever a change of detection or alignment changes a pixel: old entries are then passed over
+
+
+def default_folder() -> Path:
+    """The folder named by the environment variable UOL_CACHE, or `uol` in the user's cache folder."""
+    named = os.environ.get("UOL_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "uol"
+
+
+class FaceCache:
+    """Aligned faces in a folder: `faces/ab/abcd….json` says what was found, the `.png` beside it is the crop.
+
+    The key is a digest of the image's content, the size, the border and `VERSION`; a name or a date does not matter.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, size: int = 256, border: Border = BORDER) -> None:
+        self.folder = (default_folder() if folder is None else Path(folder)) / "faces"
+        self.size = size
+        self.border: Border = border
+        self._writable = True
+
+    def get(self, image: ImageLike, border: Border | None = None) -> AlignedFace:
+        """The aligned face of an image, from the folder or made and kept there; a `border` counts in place of its own.
+
+        That an image shows no face is kept too, and raised again as `FaceError`; a damaged entry is made anew. A face
+        that was kept with another border is not looked for again.
+        """
+        border = self.border if border is None else border
+        place = self.place(image, border)
+        entry = _read(place, self.size)
+        if isinstance(entry, AlignedFace):
+            return entry
+        if entry == "no face":
+            raise FaceError(no_face(image))
+        try:
+            aligned = self._found_before(image, border) or find_face(image, self.size, border)
+        except FaceError:
+            self._keep(place, None)
+            raise
+        self._keep(place, aligned)
+        return aligned
+
+    def place(self, image: ImageLike, border: Border | None = None) -> Path:
+        """Where an image's entry is, without its suffix."""
+        digest = hashlib.sha256(f"{VERSION} {self.size} {self.border if border is None else border} ".encode())
+        if isinstance(image, str | os.PathLike):
+            try:
+                digest.update(Path(image).read_bytes())
+            except OSError as error:
+                raise ImageError(f"{os.fspath(image)}: cannot be read ({error.strerror or error})") from error
+        else:
+            pixels = np.asarray(read_image(image))
+            digest.update(f"pixels {pixels.shape} ".encode() + pixels.tobytes())
+        key = digest.hexdigest()
+        return self.folder / key[:2] / key
+
+    def _found_before(self, image: ImageLike, border: Border) -> AlignedFace | None:
+        """The face that an entry of another border has, aligned anew: where a face is does not depend on the border.
+
+        One of the same border is there where another thread has met the same image meanwhile.
+        """
+        for other in get_args(Border):
+            entry = _read(self.place(image, other), self.size)
+            if isinstance(entry, AlignedFace) and other == border:
+                return entry
+            if isinstance(entry, AlignedFace):
+                return replace(entry, image=align_face(image, entry.face, self.size, border).image)
+            if entry == "no face":
+                raise FaceError(no_face(image))
+        return None
+
+    def _keep(self, place: Path, aligned: AlignedFace | None) -> None:
+        if not self._writable:
+            return
+        try:
+            _write(place, aligned)
+        except UolError as error:  # the face itself is good: say it once and go on without keeping
+            self._writable = False
+            warnings.warn(f"aligned faces are not kept: {error}", stacklevel=3)
+
+
+def align_many(
+    images: Sequence[ImageLike],
+    size: int = 256,
+    cache: FaceCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    border: Border = BORDER,
+    workers: int = 1,
+) -> Iterator[tuple[int, AlignedFace | ImageError]]:
+    """Align many images, in order: (index, aligned face), or (index, error) where an image fails; none ends the run.
+
+    `progress(done, total)` is called after each. With a cache, its size and border count. Threads (`workers`) help
+    where cores are free: most of the time is spent in OpenCV, outside Python's lock.
+    """
+    opencv()  # a missing package is one error at the start, not one for each image
+    total = len(images)
+
+    def one(index: int) -> AlignedFace | ImageError:
+        image = images[index]
+        try:
+            return find_face(image, size, border) if cache is None else cache.get(image)
+        except ImageError as error:
+            return error
+        except UolError:
+            raise
+        except Exception as error:  # a fault in a decoder or the detector costs this image, not the run
+            name = os.fspath(image) if isinstance(image, str | os.PathLike) else f"image {index}"
+            return ImageError(f"{name}: alignment failed ({type(error).__name__}: {error})")
+
+    def ordered() -> Iterator[AlignedFace | ImageError]:
+        if workers <= 1:
+            yield from map(one, range(total))
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[Future[AlignedFace | ImageError]] = deque()
+            for index in range(total):
+                waiting.append(pool.submit(one, index))
+                if len(waiting) > 4 * workers:  # a bounded queue: crops not yet asked for must not fill the memory
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    for index, result in enumerate(ordered()):
+        if progress is not None:
+            progress(index + 1, total)
+        yield index, result
+
+
+def _write(place: Path, aligned: AlignedFace | None) -> None:
+    if aligned is None:
+        write_json(place.with_suffix(".json"), {"face": None})
+        return
+    with replacing(place.with_suffix(".png")) as temporary:
+        Image.fromarray(aligned.image).save(temporary, format="PNG")
+    face = aligned.face
+    write_json(  # last: an entry exists only when its crop does
+        place.with_suffix(".json"),
+        {
+            "face": {
+                "box": list(face.box),
+                "points": face.points.tolist(),
+                "confidence": face.confidence,
+                "steady": face.steady,
+            },
+            "problems": list(aligned.problems),
+            "pixels": hashlib.sha256(aligned.image.tobytes()).hexdigest(),
+        },
+    )
+
+
+def _read(place: Path, size: int) -> AlignedFace | str | None:
+    """The entry at `place`: an aligned face, "no face", or None where it is missing or damaged."""
+    try:
+        entry: dict[str, Any] = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))
+        if entry["face"] is None:
+            return "no face"
+        with Image.open(place.with_suffix(".png")) as opened:
+            image = np.array(opened.convert("RGB"))
+        if image.shape != (size, size, 3) or hashlib.sha256(image.tobytes()).hexdigest() != entry["pixels"]:
+            return None
+        found = entry["face"]
+        left, top, width, height = map(float, found["box"])
+        points = np.array(found["points"], np.float64).reshape(5, 2)
+        face = Face((left, top, width, height), points, float(found["confidence"]), bool(found["steady"]))
+        return AlignedFace(image, face, tuple(map(str, entry["problems"])))
+    except (OSError, ValueError, KeyError, TypeError, SyntaxError):  # SyntaxError: Pillow's word for a broken PNG
+        return None

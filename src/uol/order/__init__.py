@@ -1,0 +1,1 @@
+"""The mathematics of order learning: pairs, Gaussians, losses, the network, and scores from comparisons."""

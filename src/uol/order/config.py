@@ -1,0 +1,95 @@
+"""What a network is made of and how it is asked: the settings that a model folder stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from uol.images.faces import BORDER, Border
+
+
+class ModelConfig(BaseModel):
+    """What a model is made of; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    backbone: str = Field("vgg16", description="a timm model")
+    resize: int = Field(256, gt=0, description="images are resized to this square first")
+    crop: int = Field(224, gt=0, description="then this central square is kept")
+    framing: Literal["whole", "face"] = Field(
+        "whole", description="images as they are, or the main face found, aligned and cropped first"
+    )
+    border: Border = Field(BORDER, description="what a face's frame shows beyond the photograph; for framing face")
+    pooling: Literal["mean", "positions"] = Field(
+        "mean",
+        description="feature maps become features by their mean, or by sums whose weights per position are learnt",
+    )
+    poolings: int = Field(2, gt=0, description="how many sums of each map, where positions are weighted")
+    dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
+    hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
+    uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
+    levels: int = Field(
+        0, ge=0, description="of ratings: the panel's histogram is told too, from an image's place; 0: order alone"
+    )
+    initial_log_variance: float = Field(
+        -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
+    )
+
+    @model_validator(mode="after")
+    def _crop_fits(self) -> Self:
+        if self.crop > self.resize:
+            raise ValueError(f"a crop of {self.crop} pixels does not fit images resized to {self.resize}")
+        return self
+
+    @model_validator(mode="after")
+    def _levels_are_several(self) -> Self:
+        if self.levels == 1:
+            raise ValueError("levels: a histogram has two levels at least; 0 is none")
+        return self
+
+    @model_validator(mode="after")
+    def _border_is_seen(self) -> Self:
+        if self.framing == "whole" and self.border != BORDER:  # ignored, it would read as a border that changes nothing
+            raise ValueError(f"border {self.border}: for framing face; images taken whole have nothing beyond them")
+        return self
+
+    @property
+    def view(self) -> str:
+        """What a network is shown of an image, in words."""
+        border = "" if self.border == BORDER else f", {self.border} beyond the photograph"
+        return f"{self.framing}, {self.crop} of {self.resize} pixels{border}"
+
+    def framed_like(self, other: ModelConfig) -> bool:
+        """Whether two models are shown images framed alike, be it another part of the frame or another size."""
+        return (self.framing, self.border) == (other.framing, other.border)
+
+    def sees_within(self, other: ModelConfig) -> bool:
+        """Whether what a model is shown lies within what another is shown, framed alike, in whatever size."""
+        return self.framed_like(other) and self.crop * other.resize <= other.crop * self.resize
+
+
+def common_view(configs: Sequence[ModelConfig]) -> ModelConfig:
+    """The largest model's config, with a frame that holds what each of several is shown."""
+    largest = max(configs, key=lambda config: config.resize)
+    crop = max(-(-config.crop * largest.resize // config.resize) for config in configs)  # rounded up
+    return largest.model_copy(update={"crop": crop})
+
+
+class ScoringConfig(BaseModel):
+    """How comparisons are made and read; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
+    both_directions: bool = Field(True, description="average each comparison with the one the other way round")
+    mirror: bool = Field(False, description="average each image's Gaussian with its mirror image's, for twice the time")
+    zooms: tuple[Annotated[float, Field(gt=0.5, lt=1.5)], ...] = Field(
+        (1.0,), min_length=1, description="average the Gaussians of views that show these shares of the framed image"
+    )
+    level: bool = Field(False, description="bring all images to one brightness and one contrast first")
+    outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
+    histogram_share: float = Field(
+        0.5, ge=0, le=1, description="share of the histogram's mean in a score; for models that tell one (model.levels)"
+    )

@@ -1,0 +1,39 @@
+"""The reference set: which rated images new ones are compared with, and what of them is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from uol.order.gaussians import Gaussians
+
+
+@dataclass(frozen=True)
+class ReferenceSet:
+    """R Gaussians with their panel scores (R,); no image can be recovered from them."""
+
+    gaussians: Gaussians
+    scores: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+def choose_references(
+    scores: npt.ArrayLike, bin_width: float = 0.1, per_bin: int = 10, seed: int = 0
+) -> npt.NDArray[np.intp]:
+    """Indices of the references: of each score bin, min(nᵢ, `per_bin`) images at random, sorted by index.
+
+    Bins start at multiples of `bin_width`, whatever the range of the scores.
+    """
+    scores = np.asarray(scores, np.float64)
+    rng = np.random.default_rng(seed)
+    bins = np.floor(scores / bin_width + 1e-6).astype(np.int64)  # 3.3 / 0.1 is 32.999…, and belongs to bin 33
+    shuffled = rng.permutation(len(scores))
+    by_bin = shuffled[np.argsort(bins[shuffled], kind="stable")]
+    ordered = bins[by_bin]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    place_in_bin = np.arange(len(scores)) - np.repeat(starts, np.diff(np.r_[starts, len(scores)]))
+    return np.sort(by_bin[place_in_bin < per_bin])

@@ -1,0 +1,1 @@
+"""Ratings: scales, raters, how far they agree, and images with what a panel said of them."""

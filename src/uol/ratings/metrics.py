@@ -1,0 +1,65 @@
+"""How good predictions are: correlation, errors, order and coverage, as pure functions of arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+_NORMAL = 1.959963984540054
+
+
+def pearson(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Pearson correlation (PC); NaN where either side is constant."""
+    a, b = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
+    if a.size < 2 or any(np.ptp(x) <= 1e-12 * np.abs(x).max() for x in (a, b)):
+        return float("nan")
+    a, b = a - a.mean(), b - b.mean()
+    return float(a @ b) / float(np.sqrt((a @ a) * (b @ b)))
+
+
+def pearson_interval(pc: float, free: int) -> tuple[float, float] | None:
+    """95 % of a correlation over n images, `free` being n − 3: Fisher's, tanh(atanh PC ± 1.96/√(n − 3)).
+
+    Of a mean over samples, `free` is the sum. None where there is no such interval.
+    """
+    if math.isnan(pc) or free <= 0 or abs(pc) >= 1:
+        return None
+    middle, half = math.atanh(pc), _NORMAL / math.sqrt(free)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
+def pearson_gap(pc: float, free: int, other: float, other_free: int) -> tuple[float, float] | None:
+    """95 % of the difference of two correlations, PC − other, on different images; None where there is none.
+
+    Zou's: with (l, u) and (l', u') the intervals of both, from PC − other − √((PC − l)² + (u' − other)²) to
+    PC − other + √((u − PC)² + (other − l')²).
+    """
+    own, others = pearson_interval(pc, free), pearson_interval(other, other_free)
+    if own is None or others is None:
+        return None
+    gap = pc - other
+    return gap - math.hypot(pc - own[0], others[1] - other), gap + math.hypot(own[1] - pc, other - others[0])
+
+
+def spearman(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Spearman rank correlation; NaN where either side is constant."""
+    return pearson(rankdata(np.asarray(truth)), rankdata(np.asarray(predicted)))
+
+
+def mae(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Mean absolute error."""
+    return float(np.abs(np.asarray(truth, np.float64) - np.asarray(predicted, np.float64)).mean())
+
+
+def rmse(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Root mean square error."""
+    return float(np.sqrt(np.square(np.asarray(truth, np.float64) - np.asarray(predicted, np.float64)).mean()))
+
+
+def coverage(truth: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> float:
+    """Share of the truth inside its interval."""
+    truth = np.asarray(truth, np.float64)
+    return float(((np.asarray(low) <= truth) & (truth <= np.asarray(high))).mean())

@@ -1,0 +1,151 @@
+"""What a rated data set is like: scores, disagreement, reliability and groups, as one JSON-ready object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.stats import t
+
+from uol.errors import UolError
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.reliability import (
+    krippendorff_alpha_from_counts,
+    one_way_icc_from_counts,
+    reliability,
+    split_half,
+    split_half_from_counts,
+)
+
+MOST_GROUPS = 40
+_BINS = 20
+_FEWEST = 10  # images of a group whose reliability is told
+_FEW_COLUMNS = 3  # of groups, up to which two are crossed
+
+
+def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
+    """Statistics of a rated set.
+
+    `raters` is how many people rated, or the most ratings of an image where that is unknown; `variance_peak` is the
+    mean score of the tenth of the images that raters disagree about most.
+    """
+    if not rated.rated:
+        raise UolError(f"{rated.name}: nobody rated these images; there is nothing to describe")
+    counts, edges = np.histogram(rated.scores, bins=_BINS, range=rated.scale)
+    variances = rated.variances[np.isfinite(rated.variances)]
+    return {
+        "name": rated.name,
+        "images": len(rated),
+        "raters": raters(rated),
+        "ratings_per_image": _none(float(rated.counts.mean())) if rated.counts.any() else None,
+        "scale": list(rated.scale),
+        "score": {
+            "mean": float(rated.scores.mean()),
+            "sd": _none(float(rated.scores.std(ddof=1))) if len(rated) > 1 else None,
+            "min": float(rated.scores.min()),
+            "max": float(rated.scores.max()),
+        },
+        "histogram": {"edges": edges.tolist(), "images": counts.tolist()},
+        "mean_rating_variance": float(variances.mean()) if variances.size else None,
+        "variance_peak": _variance_peak(rated),
+        "reliability": reliabilities(rated, seed),
+        "by_group": {" × ".join(names): group_rows(rated, names, seed) for names in _shown_groupings(rated.groups)},
+        "splits": {name: {"train": len(split.train), "test": len(split.test)} for name, split in rated.splits.items()},
+        "notes": list(rated.notes),
+    }
+
+
+def raters(rated: RatedImages) -> int | None:
+    """How many people rated; where only counts are known, the most ratings of one image."""
+    if rated.ratings is not None:
+        return len(rated.ratings.raters)
+    return int(rated.counts.max()) if rated.counts.any() else None
+
+
+def reliabilities(rated: RatedImages, seed: int = 0) -> dict[str, float | None]:
+    """Reliability by rater where raters are known, from counts per level where they are not, else nothing."""
+    if rated.ratings is not None:
+        return reliability(rated.ratings, seed)
+    if rated.histograms is None or rated.levels is None:
+        return {}
+    icc = one_way_icc_from_counts(rated.histograms, rated.levels)
+    halves = split_half_from_counts(rated.histograms, rated.levels, seed=seed)
+    return {
+        "icc_1_1": _none(icc.single),
+        "icc_1_k": _none(icc.average),
+        "raters_per_image": _none(icc.raters_per_image),
+        "krippendorff_alpha": _none(krippendorff_alpha_from_counts(rated.histograms, rated.levels)),
+        "split_half": _none(halves.correlation),
+        "spearman_brown": _none(halves.spearman_brown),
+    }
+
+
+def groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The columns to group by, one alone or two crossed, that have 2 to 40 groups."""
+    alone = [(str(name),) for name in columns if 1 < columns[name].nunique() <= MOST_GROUPS]
+    crossed = combinations([name for (name,) in alone], 2)
+    return alone + [pair for pair in crossed if len(columns[list(pair)].drop_duplicates()) <= MOST_GROUPS]
+
+
+def _shown_groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Every column alone, and two crossed where that does not make a long list."""
+    alone = [(str(name),) for name in columns]
+    return alone + [names for names in groupings(columns) if len(names) > 1 and len(alone) <= _FEW_COLUMNS]
+
+
+def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
+    """One row per group: images, mean score with its 95 % interval, sd, mean rating variance, reliability.
+
+    `spearman_brown` is of the panel's means within the group; √ of it is the highest correlation with them that can be
+    hoped for, which differs between groups, as their range of scores does.
+    """
+    rows = []
+    told = rated.groups[list(names)].astype(object).fillna("").astype(str).replace("", "unknown")
+    for values, members in told.groupby(list(names)).indices.items():
+        inside = rated.subset(members)
+        scores, variances = inside.scores, inside.variances
+        n = len(scores)
+        sd = float(scores.std(ddof=1)) if n > 1 else math.nan
+        half = float(t.ppf(0.975, n - 1)) * sd / math.sqrt(n) if n > 1 else math.nan
+        known = variances[np.isfinite(variances)]
+        rows.append(
+            {
+                "group": " × ".join(map(str, values if isinstance(values, tuple) else (values,))),
+                "images": n,
+                "mean": float(scores.mean()),
+                "low": _none(float(scores.mean()) - half),
+                "high": _none(float(scores.mean()) + half),
+                "sd": _none(sd),
+                "mean_rating_variance": float(known.mean()) if known.size else None,
+                "spearman_brown": _spearman_brown(inside, seed),
+            }
+        )
+    return rows
+
+
+def _spearman_brown(rated: RatedImages, seed: int) -> float | None:
+    """The reliability of the means of these images, None where it cannot be told."""
+    if len(rated) < _FEWEST:
+        return None
+    if rated.ratings is not None:
+        return _none(split_half(rated.ratings.matrix, seed=seed).spearman_brown)
+    if rated.histograms is None or rated.levels is None:
+        return None
+    return _none(split_half_from_counts(rated.histograms, rated.levels, seed=seed).spearman_brown)
+
+
+def _variance_peak(rated: RatedImages) -> float | None:
+    known = np.flatnonzero(np.isfinite(rated.variances))
+    if known.size < 10:
+        return None
+    most: npt.NDArray[np.intp] = known[np.argsort(rated.variances[known])[-max(known.size // 10, 1) :]]
+    return float(rated.scores[most].mean())
+
+
+def _none(value: float) -> float | None:
+    return value if math.isfinite(value) else None

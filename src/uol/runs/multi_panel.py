@@ -1,0 +1,144 @@
+"""Panels that train one network together: what a trial keeps of the others, beside its own.
+
+Under `panels/NAME` in the run folder each other panel has `model/`, the same network with that panel's references,
+calibration and statistics of norms, and `predictions.csv` of its test images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from uol.errors import CallError
+from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.predictions import tested_parts
+from uol.runs.known_raters import known_leniency
+from uol.runs.result import Result, same_division
+from uol.storage.files import write_text
+from uol.ratings.splits import find_split
+from uol.training.method import Predictions
+from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.scoring.scorer import Scorer
+from uol.training.batches import PackedImages
+from uol.training.panels import join, without_copies
+from uol.training.recipe import Recipe
+from uol.runs.run import held_out_count
+
+PANELS = "panels"
+
+
+class Divided(NamedTuple):
+    """A panel's images, and which of them train and test by the split of a name."""
+
+    packed: PackedImages
+    name: str
+    split: Split
+
+    @property
+    def fingerprints(self) -> tuple[str, str, str, str]:
+        """The data set's name, the split's, and digests of ratings and pixels."""
+        rated = self.packed.rated
+        return rated.name, self.name, rated.fingerprint, self.packed.checksum
+
+    @property
+    def division(self) -> str:
+        """A digest of which images train and test."""
+        return self.packed.rated.division(self.split)
+
+
+def gather(panels: Sequence[Divided]) -> tuple[PackedImages, list[Indices]]:
+    """What trains, and which images of each panel that is.
+
+    Of several panels, images are left out whose pixels are those of a test image of any panel; of one, none are.
+    """
+    if len(panels) == 1:
+        return panels[0].packed.subset(panels[0].split.train), [panels[0].split.train]
+    rows = without_copies([(panel.packed, panel.split) for panel in panels])
+    return join([panel.packed.subset(own) for panel, own in zip(panels, rows, strict=True)]), rows
+
+
+def joint_name(panels: Sequence[Divided]) -> str:
+    """What a result says it was trained on, so that no table takes it for a network of one panel: a+b."""
+    return "+".join(panel.packed.rated.name for panel in panels)
+
+
+def panels_used(panels: Sequence[Divided], rows: Sequence[Indices], recipe: Recipe) -> list[dict[str, Any]]:
+    """Provenance: every panel that trained, the first first, with what was left out of it."""
+    return [
+        data_used(panel, panel.packed.checksum, len(own), recipe)
+        | {"split": panel.name, "left_out": len(panel.split.train) - len(own)}
+        for panel, own in zip(panels, rows, strict=True)
+    ]
+
+
+def data_used(panel: Divided, pixels: str, training: int, recipe: Recipe) -> dict[str, Any]:
+    """Provenance: one data set, of which this many images trained or calibrated."""
+    held_out = held_out_count(training, recipe)
+    return {
+        "name": panel.packed.rated.name,
+        "fingerprint": panel.packed.rated.fingerprint,
+        "pixels": pixels,
+        "scale": list(panel.packed.rated.scale),
+        "training": training - held_out,
+        "held_out": held_out,
+        "test": len(panel.split.test),
+        "division": panel.division,
+    }
+
+
+def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -> dict[str, Any] | None:
+    """Write a panel's model and predictions; its figures, or None where it has no images to test on."""
+    place = folder / PANELS / panel.packed.rated.name
+    scorer.save_pretrained(place / "model")
+    if len(panel.split.test) == 0:
+        return None
+    test = panel.packed.subset(panel.split.test)
+    predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
+    table = predictions_table(test.rated, predictions, known_leniency(panel.packed, panel.split))
+    return {
+        **evaluate(test.rated, predictions, threshold),
+        **keep_tested(table, place, panel.packed.rated.fingerprint, panel.name),
+    }
+
+
+def keep_tested(table: pd.DataFrame, place: Path, fingerprint: str, split: str) -> dict[str, Any]:
+    """Write predictions of a panel's test images; what follows from them. `fingerprint` is of all its images."""
+    write_text(place / "predictions.csv", table.to_csv(index=False, float_format="%.6g"))
+    return {
+        "trained": True,
+        "split": split,
+        "score_sd": float(np.std(table["score"])),
+        **tested_parts(table, fingerprint, split),
+    }
+
+
+class OwnSplit(NamedTuple):
+    """The split of a data set that a run trained on, where in its folder that panel's model is, and a digest of it."""
+
+    name: str
+    place: Path
+    division: str | None
+
+    def check(self, run: Path, rated: RatedImages) -> None:
+        """Refuse a data set whose split of that name is another than the one which trained."""
+        split = find_split(rated, self.name)
+        if split is not None and not same_division(self.division, rated.division(split)):
+            raise CallError(f"{run} was trained when {self.name} divided {rated.name} otherwise; train it again")
+
+
+def own_split(result: Result, fingerprint: str) -> OwnSplit | None:
+    """The split of a data set that a run trained on, None if it did not.
+
+    Its first panel's model is in the run folder itself.
+    """
+    data = result.provenance.data
+    if data.fingerprint == fingerprint:
+        return OwnSplit(result.split, Path(), data.division)
+    for panel in result.provenance.panels or ():
+        if panel.fingerprint == fingerprint:
+            return OwnSplit(panel.split, Path(PANELS) / panel.name, panel.division)
+    return None

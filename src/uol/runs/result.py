@@ -1,0 +1,448 @@
+"""Results: what one trained and tested network measured, and where that came from, as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from uol.storage.validation import read_checked
+from uol.errors import UolError
+from uol.storage.files import plain, write_text
+
+PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
+_LATER = {
+    "makeup",
+    "spread",
+    "replicates",
+    "known_raters",
+    "groups",
+    "others",
+    "beside",
+    "panels",
+    "members",
+    "fingerprint",
+    "teachers",
+    "division",
+}  # may be lacking
+_LONG = 20  # values: a list with more is written as one line
+ROUNDING = 5e-5  # figures may have been rounded to four digits
+OWN_TO_A_RUN = {"seed", "held_out_seed", "init"}  # settings that may differ among the results of one row
+
+Name = Annotated[str, Field(pattern=r"^[^/\\.\x00-\x1f][^/\\\x00-\x1f]*$")]  # is part of a file's name
+Correlation = Annotated[float, Field(ge=-1 - 1e-9, le=1 + 1e-9)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Size = Annotated[float, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Metrics(_Part):
+    """Figures on one set of images; None where undefined."""
+
+    images: int = Field(ge=0)
+    pc: Correlation | None
+    mae: Size | None
+    rmse: Size | None
+    spearman: Correlation | None
+    order_accuracy: Share | None
+    coverage: Share | None
+    interval_width: Size | None
+    dispersion_pc: Correlation | None
+
+
+class Replicates(_Part):
+    """Bootstrap replicates of figures on test images (`uol.runs.bootstrap`); None where undefined."""
+
+    pc: list[float] | None
+    mae: list[float] | None = None
+    rmse: list[float] | None = None
+
+
+class KnownRaters(_Part):
+    """Figures of predictions that are told who rated each image, and how lenient they are by the images that trained.
+
+    Where not everybody rated everything, an image's mean depends on who did; the image alone tells nothing of that.
+    """
+
+    pc: Correlation | None
+    mae: Size
+    rmse: Size
+    replicates: Replicates
+
+
+class Others(_Part):
+    """The images that are not of a group, and their correlation."""
+
+    images: int = Field(ge=1)
+    pc: Correlation | None
+
+
+class Group(_Part):
+    """Figures within one group of images; `bias` is the mean of prediction − score."""
+
+    images: int = Field(ge=1)
+    pc: Correlation | None
+    mae: Size
+    rmse: Size
+    bias: float
+    others: Others | None = Field(None, description="None where too few, and in results from before they were kept")
+
+
+class Transfer(Metrics):
+    """Figures on another data set: on which of its splits (None: the whole set), and how its images were framed."""
+
+    split: str | None
+    framing: str
+    fingerprint: str | None = Field(None, description="of its ratings; None in results from before it was kept")
+    replicates: Replicates | None = None
+    groups: dict[str, Group] | None = None
+
+
+class Beside(Metrics):
+    """Figures on the test images of another panel whose training images trained the network too: no transfer."""
+
+    trained: Literal[True]
+    split: str = Field(description="the split of that panel, whose other images trained")
+    score_sd: float = Field(ge=0)
+    replicates: Replicates | None = None
+    known_raters: KnownRaters | None = Field(
+        None, description="None where it cannot be told, or all have the same raters"
+    )
+
+
+class Makeup(_Part):
+    """How often the photograph with make-up scored as the answer says: `right` of `pairs`, one pair per person."""
+
+    accuracy: Share
+    right: int = Field(ge=0)
+    pairs: int = Field(ge=1)
+    answer: str = Field(description="where the answers come from: the voters' majority, or make-up itself")
+    takes: str = Field(description="first: the first photograph of each side; mean: the mean score of all")
+    framing: str
+
+
+class Spread(_Part):
+    """How far predictions reach on the test images, and the panel's means there.
+
+    Ends of both, and how many fall in each of equally wide parts of the scale.
+    """
+
+    predicted_ends: list[float] = Field(min_length=2, max_length=2)
+    panel_ends: list[float] = Field(min_length=2, max_length=2)
+    predicted: list[int]
+    panel: list[int]
+
+
+class Data(_Part):
+    """What a network was trained and tested on."""
+
+    name: str
+    fingerprint: str = Field(min_length=1)
+    pixels: str | None = Field(None, description="a checksum of all images as the network sees them")
+    scale: list[float] = Field(min_length=2, max_length=2)
+    training: int = Field(ge=0)
+    held_out: int = Field(ge=0)
+    test: int = Field(ge=0)
+    division: str | None = Field(None, description="of the names that train and test; None from before it was kept")
+
+
+class PanelData(Data):
+    """One of several panels that trained together."""
+
+    split: str
+    left_out: int = Field(ge=0, description="training images with the very pixels of a test image of any panel")
+
+
+class Hardware(_Part):
+    """What a network was trained with."""
+
+    machine: str
+    gpu: str | None
+    python: str
+    torch: str
+
+
+class Member(_Part):
+    """One network of an ensemble, and what is needed to train it again."""
+
+    recipe: Name
+    seed: int = Field(ge=0)
+    command: str
+    commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
+    modified: bool
+    told: bool = False
+    started: str
+    settings: dict[str, Any]
+
+
+class Seen(_Part):
+    """A data set that a teacher learnt from, itself or from its own teachers, by which of its splits."""
+
+    name: str
+    fingerprint: str = Field(min_length=1)
+    split: str
+    division: str | None = None
+
+
+class Teacher(_Part):
+    """A network that taught another: which it was, and what it learnt from; None where its folder does not tell."""
+
+    model: str
+    recipe: str | None
+    seed: int | None
+    commit: str | None
+    weights: str = Field(description="SHA-256 of its whole file of weights")
+    data: list[Seen] | None
+
+
+class Provenance(_Part):
+    """Everything needed to repeat a result."""
+
+    command: str
+    commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
+    modified: bool
+    told: bool = Field(False, description="the commit was named by UOL_COMMIT, not read from a checkout")
+    uol: str
+    started: str
+    settings: dict[str, Any]
+    changes: dict[str, Any]
+    data: Data
+    panels: list[PanelData] | None = Field(None, description="where several trained together: all, the first first")
+    teachers: list[Teacher] | None = Field(None, description="None without any, and from before they were kept")
+    hardware: Hardware
+    seconds: float | None = Field(ge=0)
+    seconds_per_epoch: float | None = Field(ge=0)
+    members: list[Member] | None = Field(None, description="of an ensemble; its settings are those of the first")
+
+
+class Identity(NamedTuple):
+    """What tells one result of an experiment from another."""
+
+    trained_on: str
+    method: str
+    recipe: str
+    split: str
+    seed: int
+    ensemble: int
+
+
+class Result(_Part):
+    """What one network measured: its figures on the test images, on other data sets, and its provenance."""
+
+    experiment: Name
+    method: Name
+    recipe: Name
+    trained_on: Name
+    split: Name
+    seed: int = Field(ge=0)
+    ensemble: int = Field(ge=1)
+    metrics: Metrics
+    score_sd: float = Field(ge=0)
+    transfer: dict[Name, Transfer]
+    beside: dict[Name, Beside] | None = Field(None, description="on the other panels that it was trained on too")
+    makeup: Makeup | None = None
+    spread: Spread | None = None
+    replicates: Replicates | None = None
+    known_raters: KnownRaters | None = Field(
+        None, description="None where it cannot be told, or all have the same raters"
+    )
+    groups: dict[str, Group] | None = None
+    provenance: Provenance
+
+    @property
+    def identity(self) -> Identity:
+        """What tells this result from others."""
+        return Identity(self.trained_on, self.method, self.recipe, self.split, self.seed, self.ensemble)
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file in the folder of its experiment."""
+        networks = f"-ensemble-{self.ensemble}" if self.ensemble > 1 else ""
+        return f"{self.method}-{self.recipe}-{self.split}-seed-{self.seed}{networks}.json"
+
+    @property
+    def source(self) -> str:
+        """Which training it is of, as readings of it name it in their changes."""
+        return f"{self.file_name}, commit {self.provenance.commit}, {self.provenance.started}"
+
+    @property
+    def network(self) -> str:
+        """Which network it is of: that which was read, of a reading."""
+        return str(self.provenance.changes.get("network", self.source))
+
+    @property
+    def learnt(self) -> set[str]:
+        """The names of the data sets that trained the network, or those that taught it."""
+        teachers = self.provenance.teachers or ()
+        return self.trained_by | {seen.name for teacher in teachers for seen in teacher.data or ()}
+
+    @property
+    def trained_by(self) -> set[str]:
+        """The names of the data sets that trained the network itself."""
+        return {self.provenance.data.name, *(panel.name for panel in self.provenance.panels or ())}
+
+    @model_validator(mode="after")
+    def _transfer_is_to_what_was_never_seen(self) -> Result:
+        for name in sorted(self.learnt & self.transfer.keys()):
+            who = "the network" if name in self.trained_by else "a teacher of the network"
+            raise ValueError(f"transfer.{name}: {who} was trained on images of {name}")
+        return self
+
+    @model_validator(mode="after")
+    def _possible(self) -> Result:
+        found = self.metrics
+        if found.rmse is None:
+            return self
+        if found.mae is not None and found.mae > found.rmse + 2 * ROUNDING:
+            raise ValueError(f"metrics: an MAE of {found.mae:.4f} above the RMSE, {found.rmse:.4f}, is impossible")
+        if found.pc is not None and found.rmse < (least := least_rmse(found.pc, self.score_sd)):
+            raise ValueError(
+                f"metrics: an RMSE of {found.rmse:.4f} is impossible with a PC of {found.pc:.4f} on scores of standard "
+                f"deviation {self.score_sd:.4f}: at least {least:.4f}"
+            )
+        return self
+
+
+def least_rmse(pc: float, sd: float) -> float:
+    """The least RMSE that scores of standard deviation `sd` allow at a correlation, sd·√(1 − PC²), less rounding."""
+    nearest = min(1.0, abs(pc) + ROUNDING)
+    return max(0.0, sd - ROUNDING) * math.sqrt(1 - nearest**2) - ROUNDING
+
+
+def is_fold(split: str) -> bool:
+    """Whether a split is one of a set of folds."""
+    return re.fullmatch(r"fold-\d+", split) is not None
+
+
+def same_division(one: str | None, other: str | None) -> bool:
+    """Whether two digests may be of one split; one from before they were kept may be of any."""
+    return one is None or other is None or one == other
+
+
+def read_result(path: Path) -> Result:
+    """Read and check one result; what is wrong is said in one line."""
+    return read_checked(Result, path)
+
+
+def write_result(path: Path, result: Result) -> None:
+    """Write a result in one step; a list of replicates or counts is one line, not hundreds."""
+    lines: list[str] = []
+
+    def folded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: folded(item) for key, item in value.items()}
+        if isinstance(value, list) and len(value) > _LONG:
+            lines.append(json.dumps(value, allow_nan=False))
+            return f"\0{len(lines) - 1}"  # what no text of a result contains
+        return value
+
+    values = result.model_dump()
+    made = values["provenance"]
+    tested = [values, *values["transfer"].values()]
+    parts = (
+        *(group for figures in tested for group in (figures["groups"] or {}).values()),
+        values,
+        made,
+        made["data"],
+        *(made["panels"] or []),
+        *values["transfer"].values(),
+        *(values["beside"] or {}).values(),
+    )
+    for part in parts:
+        for name in _LATER & part.keys():
+            if part[name] is None:
+                del part[name]
+    text = json.dumps(folded(plain(values)), indent=2, ensure_ascii=False, allow_nan=False)
+    for number, line in enumerate(lines):
+        text = text.replace(f'"\\u0000{number}"', line)
+    write_text(path, text + "\n")
+
+
+def result_files(folder: Path) -> list[Path]:
+    """The files of results in a folder, by name; panels of methods and curves of anchoring are not."""
+    return sorted(path for path in folder.glob("*.json") if not path.name.startswith((PANEL, ANCHORING)))
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Read all results of an experiment's folder, in the order of their names, and check that they go together."""
+    found = {path: read_result(path) for path in result_files(folder)}
+    for path, result in found.items():
+        if result.experiment != folder.name:
+            raise UolError(f"{path}: a result of {result.experiment}, in the folder of {folder.name}")
+    check_together(found)
+    return list(found.values())
+
+
+def check_together(found: Mapping[Path, Result]) -> None:
+    """Refuse results that cannot be repeated, that are there twice, or whose mean would mix different settings."""
+    seen: dict[Identity, Path] = {}
+    rows: dict[tuple[str, str, str, int], tuple[Path, Result]] = {}
+    for path, result in found.items():
+        check_repeatable(path, result)
+        if (twin := seen.setdefault(result.identity, path)) != path:
+            raise UolError(f"{path}: the same method, recipe, split, seed and ensemble as {twin.name}")
+        row = (result.trained_on, result.method, result.recipe, result.ensemble)
+        first_path, first = rows.setdefault(row, (path, result))
+        if (difference := _difference(first, result)) is not None:
+            raise UolError(f"{path}: {difference} in {first_path.name}: one row cannot hold both; name another recipe")
+
+
+def check_repeatable(path: Path, result: Result) -> None:
+    """Refuse a result whose code nobody can look up."""
+    if result.provenance.commit is None:
+        raise UolError(f"{path}: provenance.commit: nobody knows which code this was; train from a git checkout")
+    if result.provenance.modified:
+        raise UolError(f"{path}: provenance.modified: the code had uncommitted changes; commit, then train again")
+    for number, member in enumerate(result.provenance.members or [], 1):
+        if member.commit is None or member.modified:
+            why = "nobody knows which code trained it" if member.commit is None else "its code had uncommitted changes"
+            raise UolError(f"{path}: provenance.members: {why}: number {number} ({member.recipe}, seed {member.seed})")
+
+
+def other_setting(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The first setting in which networks of one row differ; one that came later counts as its default."""
+    from uol.training.recipe import with_defaults  # torch comes with it, which reading a table need not wait for
+
+    one, other = with_defaults(one), with_defaults(other)
+    for key in sorted((one.keys() & other.keys()) - OWN_TO_A_RUN):
+        if one[key] != other[key]:
+            return f"{key} is {other[key]!r}, but {one[key]!r}"
+    return None
+
+
+def _difference(first: Result, second: Result) -> str | None:
+    """How two results of one row differ in what must be the same, or None."""
+    one, other = first.provenance.settings, second.provenance.settings
+    members = zip(first.provenance.members or [], second.provenance.members or [], strict=False)
+    for here, there in [(one, other), *((member.settings, twin.settings) for member, twin in members)]:
+        if (found := other_setting(here, there)) is not None:
+            return found
+    data, others = first.provenance.data, second.provenance.data
+    for what in ("fingerprint", "scale"):
+        if getattr(data, what) != getattr(others, what):
+            return f"the data set's {what} is {getattr(others, what)}, but {getattr(data, what)}"
+    joined = [[(p.name, p.fingerprint) for p in r.provenance.panels or ()] for r in (first, second)]
+    if joined[0] != joined[1]:
+        return "the panels that trained together are others than"
+    weights = [None if s.get("init") is None else Path(str(s["init"])).name for s in (one, other)]
+    if weights[0] != weights[1]:
+        return f"init is {weights[1]!r}, but {weights[0]!r}"
+    for name in sorted(first.transfer.keys() & second.transfer.keys()):
+        for what in ("images", "split", "framing", "fingerprint"):
+            values = [getattr(result.transfer[name], what) for result in (first, second)]
+            if values[0] != values[1] and not (what == "fingerprint" and None in values):
+                return f"transfer.{name}.{what} is {values[1]}, but {values[0]}"
+    if first.makeup is not None and second.makeup is not None:
+        for what in ("takes", "answer", "framing"):
+            values = [getattr(makeup, what) for makeup in (first.makeup, second.makeup)]
+            if values[0] != values[1]:
+                return f"makeup.{what} is {values[1]}, but {values[0]}"
+    return None

@@ -1,0 +1,188 @@
+"""Testing a trained network on data sets it never saw, rated or not, and keeping what it said in its run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pandas as pd
+from torch import Tensor
+
+from uol import datasets
+from uol.errors import CallError, ImageError, UolError
+from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.predictions import replicates_elsewhere
+from uol.runs.protocols import BY_MAKEUP, BY_VOTES, Takes, Votes, makeup_order, makeup_pairs
+from uol.runs.result import Makeup
+from uol.runs.train_and_test import EVALUATIONS
+from uol.images.face_cache import FaceCache
+from uol.storage.files import write_json, write_text
+from uol.images.framing import Framing
+from uol.images.cache import Progress
+from uol.training.method import Predictions
+from uol.order.config import ModelConfig
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
+from uol.training.batches import PackedImages
+
+MIFS = "mifs"  # whose pairs have an order to be found
+GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
+OTHERS = ("mebeauty", "hot-or-not", MIFS, "color-feret", GREY_FERET)
+
+
+class Predictor(Protocol):
+    """What can be tested: a trained method, or another reading of one."""
+
+    @property
+    def scale(self) -> Scale:
+        """The panel's scale, on which it answers."""
+
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Scores of images, uint8 (N, 3, size, size)."""
+
+
+class Other(NamedTuple):
+    """A data set to test on; `framing` takes the place of the model's own where it is not None."""
+
+    rated: RatedImages
+    framing: Framing | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.rated.name
+
+
+class MakeupRule(NamedTuple):
+    """How pairs with and without make-up are judged."""
+
+    votes: Mapping[str, Votes] | None = None
+    takes: Takes = "first"
+
+    @property
+    def terms(self) -> dict[str, str | None]:
+        """What is kept of the rule beside the figures it gave: of the votes, a digest."""
+        if self.votes is None:
+            return {"takes": self.takes, "answer": BY_MAKEUP, "votes": None}
+        told = sorted((person, *votes) for person, votes in self.votes.items())
+        return {"takes": self.takes, "answer": BY_VOTES, "votes": hashlib.sha256(repr(told).encode()).hexdigest()}
+
+
+BY_DEFAULT = MakeupRule()
+
+
+def load_other(name: str, root: str | os.PathLike[str]) -> Other:
+    """A data set by the name of its loader, or the grey derivative of FERET."""
+    if name not in OTHERS:
+        raise CallError(f"--also {name}: there are {', '.join(OTHERS)}")
+    if name == GREY_FERET:
+        return Other(replace(datasets.load("color-feret", root), name=GREY_FERET), "whole")
+    return Other(datasets.load(name, root))
+
+
+def pack_other(other: Other, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
+    """Its images, framed; of a set that nobody rated, those in which no face is found are left out."""
+    config = model if other.framing is None else model.model_copy(update={"framing": other.framing})
+    try:
+        return PackedImages.pack(other.rated, config, progress)
+    except UolError:
+        if other.rated.rated or config.framing != "face":
+            raise
+        return PackedImages.pack(_with_faces(other.rated), config, progress)
+
+
+def judge_elsewhere(
+    predictor: Predictor,
+    packed: PackedImages,
+    framing: Framing,
+    folder: Path,
+    threshold: float = 0.2,
+    rule: MakeupRule = BY_DEFAULT,
+    fingerprint: str | None = None,
+) -> None:
+    """Keep predictions, and the figures that the data set allows, under `evaluations` in a run folder.
+
+    `fingerprint` is that of the whole data set, where images without a face were left out of what is packed.
+    """
+    name = packed.rated.name
+    predictions = predictor.predict(packed.centre, packed.attributes)
+    fingerprint = fingerprint or packed.rated.fingerprint
+    if packed.rated.rated:
+        moved = packed.rated.rescaled(predictor.scale)
+        keep_rated(moved, predictions, framing, folder, threshold, fingerprint)
+        return
+    table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
+    for column in packed.rated.groups.columns:
+        table[str(column)] = packed.rated.groups[column].to_numpy()
+    kept: dict[str, object] = {"images": len(table), "unrated": True}
+    if name == MIFS:
+        kept |= makeup_of(table, framing, rule).model_dump() | rule.terms
+    _keep(folder, name, table, {"data": name, "fingerprint": fingerprint, "framing": framing} | kept)
+
+
+def keep_rated(
+    moved: RatedImages, predictions: Predictions, framing: str, folder: Path, threshold: float, fingerprint: str | None
+) -> None:
+    """Keep predictions on another rated set, mapped to the scale of the predictions, and their figures.
+
+    `fingerprint` is that of its ratings as they were; None where nobody knows.
+    """
+    name, table = moved.name, predictions_table(moved, predictions)
+    told = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
+    kept: dict[str, object] = {"split": None, **evaluate(moved, predictions, threshold)}
+    kept["replicates"] = replicates_elsewhere(table, name).model_dump()
+    _keep(folder, name, table, told | kept)
+
+
+def judged(folder: Path, other: Other, rule: MakeupRule) -> bool | None:
+    """Whether a run folder has an evaluation of these ratings by this rule; None: an older one that does not say."""
+    try:
+        kept = json.loads((folder / EVALUATIONS / f"{other.name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    terms: dict[str, str | None] = {"fingerprint": other.rated.fingerprint}
+    terms |= {"split": None} if other.rated.rated else rule.terms if other.name == MIFS else {}
+    if not isinstance(kept, dict) or any(kept[key] != value for key, value in terms.items() if key in kept):
+        return False
+    return True if terms.keys() <= kept.keys() else None
+
+
+def remove_evaluations(folder: Path) -> None:
+    """Remove what a run folder has of other data sets: another network is to take its place."""
+    try:
+        shutil.rmtree(folder / EVALUATIONS)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UolError(f"cannot remove {folder / EVALUATIONS}: {error.strerror or error}") from error
+
+
+def makeup_of(table: pd.DataFrame, framing: str, rule: MakeupRule) -> Makeup:
+    """How often a table of predictions on MIFS has pairs in the right order."""
+    found = makeup_order(makeup_pairs(table["value"], table, rule.takes), rule.votes)
+    return Makeup(accuracy=found.accuracy, takes=rule.takes, framing=framing, **found._asdict())
+
+
+def _keep(folder: Path, name: str, table: pd.DataFrame, kept: Mapping[str, object]) -> None:
+    place = folder / EVALUATIONS
+    write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    write_json(place / f"{name}.json", kept)
+
+
+def _with_faces(rated: RatedImages) -> RatedImages:
+    faces, shown = FaceCache(), []
+    for row, image in enumerate(rated.images):
+        try:
+            faces.get(image)
+            shown.append(row)
+        except ImageError:
+            continue
+    if not shown:
+        raise UolError(f"{rated.name}: no face was found in any of {len(rated)} images")
+    return rated.subset(shown)

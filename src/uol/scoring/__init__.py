@@ -1,0 +1,1 @@
+"""Scoring: models on disk, asked for scores, comparisons and rankings of images."""

@@ -1,0 +1,127 @@
+"""What a model folder's config.json says; read without loading a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal, Self, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from uol.errors import CallError, UolError
+from uol.order.calibration import Calibration
+from uol.order.config import ModelConfig, ScoringConfig
+from uol.ratings.scale import BradleyTerry, Scale
+from uol.storage.validation import first_problem
+
+CONFIG = "config.json"
+SCORE_GRAPH, COMPARE_GRAPH = "model.onnx", "compare.onnx"
+MEMBERS = "members"  # the folder of an ensemble's models, and the list of them in its config.json
+FORMAT = 1
+
+Combining: TypeAlias = Literal["scores", "outcomes"]
+
+
+class PanelConfig(BaseModel):
+    """Whose scale the scores are on; stored in `config.json` of a model folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    name: str
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, name: str, scale: Scale) -> Self:
+        """The panel of a data set."""
+        return cls(name=name, low=scale.low, high=scale.high)
+
+    @property
+    def scale(self) -> Scale:
+        """The panel's scale."""
+        return Scale(self.low, self.high)
+
+
+class FolderConfig(BaseModel):
+    """The contents of config.json."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    uol: str
+    model: ModelConfig
+    panel: PanelConfig
+    bradley_terry: BradleyTerry
+    scoring: ScoringConfig
+    calibration: Calibration
+
+
+class MemberConfig(BaseModel):
+    """One model of an ensemble: its folder in `members`, and what makes its degrees of dispersion comparable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    degree_offset: float
+    degree_factor: float
+
+
+class EnsembleConfig(BaseModel):
+    """The contents of an ensemble's config.json."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    uol: str
+    members: tuple[MemberConfig, ...] = Field(min_length=2)
+    combine: Combining
+    panel: PanelConfig
+    bradley_terry: BradleyTerry | None = Field(None, description="of mean outcomes; None where scores are averaged")
+    calibration: Calibration
+
+
+Config = TypeVar("Config", FolderConfig, EnsembleConfig)
+
+
+def is_ensemble(folder: Path) -> bool:
+    """Whether a model folder is one of several models; False where its config.json is missing or damaged."""
+    try:
+        values = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(values, dict) and MEMBERS in values
+
+
+def read_config(folder: Path) -> FolderConfig:
+    """Read a model folder's config.json; what is missing or damaged in it is named."""
+    if is_ensemble(folder):
+        raise CallError(f"{folder}: an ensemble of several networks; this needs a model of one")
+    config = _read(folder, FolderConfig)
+    if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
+        raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
+    return config
+
+
+def read_ensemble_config(folder: Path) -> EnsembleConfig:
+    """Read the config.json of an ensemble; what is missing or damaged in it is named."""
+    config = _read(folder, EnsembleConfig)
+    fitted = config.bradley_terry
+    if (fitted is None) != (config.combine == "scores") or (fitted is not None and min(fitted) <= 0):
+        raise UolError(f"{folder / CONFIG}: damaged: k and δ make no sense")
+    return config
+
+
+def _read(folder: Path, kind: type[Config]) -> Config:
+    if not folder.is_dir():
+        raise CallError(f"{folder}: no such model folder")
+    if not (folder / CONFIG).is_file():
+        raise UolError(f"{folder}: not a whole model folder: {CONFIG} is missing")
+    try:
+        config = kind.model_validate_json((folder / CONFIG).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UolError(f"{folder / CONFIG}: damaged or of another version (not a text file)") from error
+    except ValidationError as error:
+        raise UolError(f"{folder / CONFIG}: damaged or of another version ({first_problem(error)})") from error
+    if config.format > FORMAT:
+        raise UolError(f"{folder}: written by a newer uol (format {config.format}); upgrade uol to read it")
+    return config

@@ -1,0 +1,116 @@
+"""Models that ship with the package, by name, and opening a model for asking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from uol.errors import CallError
+
+if TYPE_CHECKING:
+    from uol.scoring.ensemble import EnsembleScorer
+    from uol.scoring.onnx import OnnxScorer
+    from uol.scoring.scorer import Scorer
+
+Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+
+DEFAULT = "uol-fast-scut5500"
+
+_FOLDER = Path(__file__).parents[1] / "released_models"
+
+
+def names() -> list[str]:
+    """The models that ship, the default first."""
+    found = sorted(path.parent.name for path in _FOLDER.glob("*/config.json"))
+    return sorted(found, key=lambda name: name != DEFAULT)
+
+
+def find_model(name: str | os.PathLike[str]) -> Path:
+    """The folder of a model: one that ships, by name, or any folder, by path."""
+    if str(name) in names():
+        return _FOLDER / str(name)
+    folder = Path(name)
+    if folder.is_dir():
+        inside = folder / "model"  # of a run folder
+        return inside if (inside / "config.json").is_file() and not (folder / "config.json").is_file() else folder
+    shipped = f"those that ship: {', '.join(names())}" if names() else "none ships with this version"
+    raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
+
+
+def fingerprint(folder: Path) -> str:
+    """A digest that changes with a model's settings, references or weights (of these, their names, shapes and size)."""
+    digest = hashlib.sha256()
+    for name in ("config.json", "references.safetensors"):
+        digest.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
+    weights = folder / "model.safetensors"
+    if weights.is_file():
+        digest.update(str(weights.stat().st_size).encode())
+        with open(weights, "rb") as file:
+            digest.update(file.read(65536))
+    for member in member_folders(folder):
+        digest.update(fingerprint(member).encode())
+    return digest.hexdigest()
+
+
+def member_folders(folder: Path) -> list[Path]:
+    """The folders of an ensemble's networks; none for a model of one."""
+    try:
+        members = json.loads((folder / "config.json").read_text(encoding="utf-8"))["members"]
+        return [member_folder(folder, Path(member["name"]).name) for member in members]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def member_folder(folder: Path, name: str) -> Path:
+    """The folder of one of an ensemble's networks: in its own, or that of a model that ships."""
+    inside = folder / "members" / name
+    return _FOLDER / name if name in names() and not inside.is_dir() else inside
+
+
+def open_model(
+    name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto"
+) -> Scorer | EnsembleScorer | OnnxScorer:
+    """Open a model for asking.
+
+    Left to choose, a model with a graph beside it is asked through onnxruntime, which starts in a fraction of the time
+    torch takes, unless a GPU is there and not ruled out. Graphs run on the processor, whatever there is.
+    """
+    from uol.scoring.config import SCORE_GRAPH, is_ensemble
+
+    folder = find_model(name)
+    if runtime == "auto":
+        ready = (folder / SCORE_GRAPH).is_file() and find_spec("onnxruntime") is not None
+        on_processor = device == "cpu" or (device == "auto" and not _has_gpu())
+        runtime = "onnx" if ready and on_processor else "torch"
+    if runtime == "onnx":
+        if device == "cuda":
+            raise CallError("a GPU is used by torch alone: --device cuda needs --runtime torch")
+        if is_ensemble(folder):
+            raise CallError(f"{folder}: an ensemble of several networks has no graphs: ask it with --runtime torch")
+        from uol.scoring.onnx import OnnxScorer
+
+        return OnnxScorer(folder)
+    from uol.scoring.scorer import Scorer
+
+    chosen = choose_device(device)
+    return Scorer.from_pretrained(folder).to(chosen)
+
+
+def choose_device(device: Device = "auto") -> str:
+    """The device for torch: the one named, or a GPU where there is one."""
+    import torch
+
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise CallError("--device cuda: torch finds no GPU here")
+    return "cuda" if there and device != "cpu" else "cpu"
+
+
+def _has_gpu() -> bool:
+    """Whether a GPU that torch could use is there, found without importing torch."""
+    return Path("/dev/nvidia0").exists() and find_spec("torch") is not None

@@ -1,0 +1,195 @@
+"""Rows of a long job in one file: kept as they come, whole at the end, and taken up again by the same job.
+
+In JSON a face is one value, {box, confidence, problems}; tables have its box and its problems in columns of their own.
+
+While the job runs, each row goes to a journal beside the file (`.NAME.rows`, one JSON line each). A killed job leaves
+the journal; the same job goes on from it. When the job ends, or is interrupted, the file itself is written in one step.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeAlias
+
+from uol.errors import CallError, UolError
+from uol.storage.files import plain, replacing, write_text
+
+Row: TypeAlias = dict[str, Any]
+
+FIGURES = ("value", "low", "high", "dispersion")
+BOX = ("face_left", "face_top", "face_width", "face_height")
+PROBLEMS = "problems"
+SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
+
+
+class RowFile:
+    """The rows of a job, file by file: `add` keeps what one input gave, `rows` are all of them in order.
+
+    `job` says what was asked for (the model, the options): the journal of another job is not taken up. An input that
+    changed since is done again.
+    """
+
+    def __init__(self, path: Path, job: Mapping[str, Any], columns: Sequence[str]) -> None:
+        check_suffix(path)
+        self.path = path
+        self.journal = path.with_name(f".{path.name}.rows")
+        self._job = plain(dict(job))
+        self._columns = columns
+        self._mine = True  # whether what lies at `path`, if anything, is this job's own unfinished output
+        self._done: dict[str, list[Row]] = {}
+        self._states: dict[str, str] = {}
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        if self.path.is_dir():
+            raise CallError(f"{self.path}: a folder is there; name a file")
+        self._done, self._states = self._taken_up()
+        self._mine = bool(self._done) or not self.path.exists()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self.journal, "".join([_line(self._job), *map(self._entry, self._done)]))
+            self._file = open(self.journal, "a", encoding="utf-8")
+        except OSError as error:
+            raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        assert self._file is not None
+        self._file.close()
+        if kind is None or (issubclass(kind, KeyboardInterrupt) and self._mine):
+            write_rows(self.path, self.rows, self._columns)
+        if kind is None:
+            self.journal.unlink(missing_ok=True)
+
+    def missing(self, inputs: Sequence[Path]) -> list[Path]:
+        """The inputs that have no rows yet, or changed since; rows of those, and of what is not asked for, go."""
+        kept = [str(path) for path in inputs if self._states.get(str(path)) == _state(path)]
+        self._done = {key: self._done[key] for key in kept}
+        return [path for path in inputs if str(path) not in self._done]
+
+    def add(self, path: Path, rows: list[Row]) -> None:
+        """Keep the rows of one input."""
+        assert self._file is not None
+        key = str(path)
+        self._done[key], self._states[key] = rows, _state(path)
+        try:
+            self._file.write(self._entry(key))
+            self._file.flush()
+        except OSError as error:
+            raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
+
+    def order(self, inputs: Sequence[Path]) -> None:
+        """Put the rows in the order of the inputs, and drop those of others."""
+        self._done = {str(path): self._done[str(path)] for path in inputs if str(path) in self._done}
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows so far."""
+        return [row for rows in self._done.values() for row in rows]
+
+    def _entry(self, key: str) -> str:
+        return _line({"input": key, "state": self._states[key], "rows": self._done[key]})
+
+    def _taken_up(self) -> tuple[dict[str, list[Row]], dict[str, str]]:
+        done: dict[str, list[Row]] = {}
+        states: dict[str, str] = {}
+        try:
+            lines = self.journal.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError):
+            return done, states
+        try:
+            if json.loads(lines[0]) != self._job:
+                return done, states
+            for line in lines[1:-1]:  # what follows the last newline was cut off in writing
+                entry = json.loads(line)
+                done[entry["input"]], states[entry["input"]] = entry["rows"], entry["state"]
+        except (ValueError, KeyError, TypeError):
+            pass  # what was read up to there is good
+        return done, states
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a name that says no format."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which says the format")
+
+
+def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Write rows to a file in the format that its name says."""
+    check_suffix(path)
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        _write_parquet(path, rows, columns)
+    elif kind == ".csv":
+        write_text(path, as_csv(rows, columns))
+    elif kind == ".jsonl":
+        write_text(path, "".join(map(_line, rows)))
+    else:
+        write_text(path, json.dumps(plain(list(rows)), indent=2, allow_nan=False) + "\n")
+
+
+def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
+    """Rows as CSV; what is not known is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if (value := flat(cell(row, name))) is None else value for name in columns])
+    return text.getvalue()
+
+
+def cell(row: Row, name: str) -> Any:
+    """What a table has in a column: the row's own value, a side of its face's box, or what is doubtful about the face.
+
+    Problems are separated by semicolons; a face without any has an empty text, a row without a face has none.
+    """
+    if name in row or name not in {*BOX, PROBLEMS}:
+        return row.get(name)
+    face = row.get("face")
+    if face is None:
+        return None
+    return float(face["box"][BOX.index(name)]) if name in BOX else "; ".join(face.get("problems", ()))
+
+
+def flat(value: Any) -> Any:
+    """A cell's value: of a face, its box as four numbers."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{side:g}" for side in value["box"])
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame([{name: _cell(cell(row, name)) for name in columns} for row in rows], columns=list(columns))
+    numbers = [name for name in columns if name in {*FIGURES, *BOX}]
+    table = table.astype(dict.fromkeys(numbers, "float64"))  # also where no image could be scored, or none has a face
+    with replacing(path) as temporary:
+        try:
+            table.to_parquet(temporary, index=False)
+        except ImportError as error:
+            raise UolError(f"{path}: Parquet needs a package; install it with: pip install 'uol[data]'") from error
+
+
+def _cell(value: Any) -> Any:
+    value = flat(value) if isinstance(value, Mapping) else value
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _line(value: Any) -> str:
+    return json.dumps(plain(value), allow_nan=False) + "\n"  # ASCII: a name may hold bytes that are no text
+
+
+def _state(path: Path) -> str:
+    """What changes when a file does: its length and time of change."""
+    try:
+        state = os.stat(path)
+        return f"{state.st_size} {state.st_mtime_ns}"
+    except OSError:
+        return "missing"

@@ -1,0 +1,281 @@
+"""Plans: named experiments, each a list of rows that are trained and tested under one protocol.
+
+A row is a method under a recipe; the recipe's name is part of its results' identity, so a row that changes a setting of
+its base recipe has a name of its own. Rows that occur in several plans are the same networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from uol.errors import CallError
+from uol.runs.result import Result, is_fold
+from uol.training.recipe import Recipe, load_recipe
+
+BASE = "matched"
+STRONG, BEST, DISTILLED = "strong", "best", "distilled"
+HALF, FAST = "half", "fast"
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """A line of a plan's table: `changes` are made to the recipe `base`.
+
+    A row with a `network` trains nothing: it reads scores off that row's networks, by maximum consistency, or by a
+    scorer that is made again with the row's changes. `needs` is a setting that only the command line can give; rows of
+    the same plan that do not need it are not given it.
+    """
+
+    label: str
+    method: str
+    recipe: str = BASE
+    changes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    base: str = BASE
+    network: PlanRow | None = None
+    read_by: Literal["scorer", "consistency"] = "scorer"
+    needs: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells its results from other rows'."""
+        return self.method, self.recipe
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder among a plan's runs."""
+        return f"{self.method}-{self.recipe}"
+
+    def settings(self, changes: Mapping[str, Any]) -> Recipe:
+        """Its recipe: the base, then what was asked for, then what the row is about."""
+        return load_recipe(self.base, {**changes, **self.changes, "method": self.method})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A named experiment. Differences are told against the row `reference`, or the row before where it is None."""
+
+    name: str
+    title: str
+    rows: tuple[PlanRow, ...]
+    reference: tuple[str, str] | None
+    trained_on: str = "scut-fbp5500"
+    tested_on: tuple[str, ...] = ("mebeauty", "hot-or-not", "mifs", "color-feret")
+    protocol: str = (
+        "the official folds, means over them; the network after the last epoch; one recipe for all rows; other data "
+        "sets without fine-tuning, scores mapped linearly"
+    )
+
+    def of(self, results: Sequence[Result]) -> list[Result]:
+        """The results of folds that belong to its rows."""
+        keys = {row.key for row in self.rows}
+        folds = [r for r in results if r.trained_on == self.trained_on and is_fold(r.split)]
+        return [r for r in folds if (r.method, r.recipe) in keys]
+
+    def order(self, method: str, recipe: str) -> int:
+        """Where a row stands in its table."""
+        return [row.key for row in self.rows].index((method, recipe))
+
+    def choose(self, methods: Sequence[str], recipes: Sequence[str] = ()) -> list[PlanRow]:
+        """Its rows of some methods and recipes; of all where none is named."""
+        for what, named, known in (
+            ("method", methods, {row.method for row in self.rows}),
+            ("recipe", recipes, {row.recipe for row in self.rows}),
+        ):
+            for name in named:
+                if name not in known:
+                    raise CallError(f"plan {self.name} has no {what} {name!r}; it has {', '.join(sorted(known))}")
+        found = [
+            row
+            for row in self.rows
+            if (not methods or row.method in methods) and (not recipes or row.recipe in recipes)
+        ]
+        if not found:
+            raise CallError(f"plan {self.name} has no row of both a method and a recipe that were named")
+        return found
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Settings that are for the rows alone that need them."""
+        return frozenset(row.needs for row in self.rows if row.needs is not None)
+
+    def check_needs(
+        self, rows: Sequence[PlanRow], given: Mapping[str, Any], named: Collection[str] = ()
+    ) -> list[PlanRow]:
+        """Those of the chosen rows that lack what they need; one whose recipe was `named` is refused.
+
+        So is a setting that is for rows alone which were not chosen.
+        """
+        lacking = [row for row in rows if row.needs is not None and not given.get(row.needs)]
+        for row in lacking:
+            if row.recipe in named:
+                raise CallError(f"{row.recipe} needs --set {row.needs}=…")
+        for name in sorted(self.reserved & set(given)):
+            if not any(row.needs == name for row in rows):
+                owners = ", ".join(row.recipe for row in self.rows if row.needs == name)
+                raise CallError(f"--set {name}: in plan {self.name} it is for {owners} alone, which was not chosen")
+        return lacking
+
+
+_UOL = PlanRow("UOL: order, hinge and dispersion", "uol")
+_ORDER = PlanRow("order learning, scores by Bradley-Terry", "order-learning")
+_CONSISTENCY = PlanRow(
+    "order learning, scores by maximum consistency", "order-learning", "matched-consistency",
+    network=_ORDER, read_by="consistency",
+)  # fmt: skip
+_MODULES = (
+    PlanRow("regression", "regression"),
+    PlanRow("regression of label distributions", "ldl"),
+    PlanRow("regression with uncertainty", "uncertain-regression"),
+    _ORDER,
+    _UOL,
+)
+_LOSSES = (
+    PlanRow("order alone", "uol", "matched-order", MappingProxyType({"alpha": 0.0, "beta": 0.0})),
+    PlanRow("order and hinge", "uol", "matched-hinge", MappingProxyType({"beta": 0.0})),
+    PlanRow("order and dispersion", "uol", "matched-dispersion", MappingProxyType({"alpha": 0.0})),
+    _UOL,
+)
+_METHODS = (
+    PlanRow("R3CNN", "r3cnn"),
+    PlanRow("CRNet", "crnet"),
+    PlanRow("AaNet", "aanet"),
+    PlanRow("ComboLoss", "comboloss"),
+    PlanRow("Co-attention", "co-attention"),
+    PlanRow("CNN-ER", "cnn-er"),
+    _UOL,
+)
+
+
+def _change(
+    base: PlanRow, label: str, name: str, changes: Mapping[str, Any], read: bool = False, needs: str | None = None
+) -> PlanRow:
+    """A row with one thing changed, trained anew or `read` off its networks."""
+    recipe = f"{base.recipe}-{name}"
+    network = base if read else None
+    return PlanRow(label, "uol", recipe, MappingProxyType({**base.changes, **changes}), base.base, network, needs=needs)
+
+
+def _augmented(**amounts: float | tuple[float, float]) -> dict[str, Any]:
+    return {f"augmentation.{name}": amount for name, amount in amounts.items()}
+
+
+_MORE_VARIED = _augmented(grey=0.2, mask=0.3, erase=0.3, blur=0.2, noise=0.03)
+_PLAIN = _augmented(contrast=0.06, brightness=0.02, saturation=(1.0, 1.0), grey=0.0, channel_gain=0.0)
+_MIXED = _augmented(mix=0.4)
+_WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
+_SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
+_LEVELS = {"model.levels": 5}
+_COMPARED, _TOLD_ALONE = {"scoring.histogram_share": 0.0}, {"scoring.histogram_share": 1.0}
+
+_HALF = PlanRow("half", "uol", HALF, base=HALF)
+_HALF_LEVELS = _change(_HALF, "histograms told from places", "levels", _LEVELS)
+_IDEAS = (
+    _HALF,
+    _change(_HALF, "hard targets", "hard-targets", {"order_target": "hard"}),
+    _change(_HALF, "pairs by Algorithm 2", "balanced-pairs", {"pairs": "balanced"}),
+    _change(_HALF, "closed-form sampling", "closed-form", {"sampling": "closed-form"}),
+    _change(_HALF, "antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
+    _change(_HALF, "without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
+    _HALF_LEVELS,
+    _change(_HALF_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
+    _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", _TOLD_ALONE, read=True),
+    _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
+    _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
+    _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
+    _change(_HALF, "colours nearly as they are", "plain", _PLAIN),
+    _change(_HALF, "blended faces", "blended", _MIXED),
+    _change(_HALF, "blended, more varied colours and backgrounds", "blended-more-varied", _MORE_VARIED | _MIXED),
+    _change(_HALF, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 128}),
+    _change(_HALF, "black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
+    _change(_HALF, "pairs within groups only", "within-groups", {"pairs_within": "group"}),
+    _change(_HALF, "groups seen equally often", "equal-groups", {"group_balance": 1.0}),
+)
+
+_FAST = PlanRow("fast", "uol", FAST, base=FAST, needs="teachers")
+_READINGS = (
+    _FAST,
+    *(
+        _change(_FAST, label, name, changes, read=True, needs="teachers")
+        for label, name, changes in (
+            ("hard outcomes", "hard-outcomes", {"scoring.outcomes": "hard"}),
+            ("one direction", "one-direction", {"scoring.both_directions": False}),
+            ("without the mirror image", "no-mirror", {"scoring.mirror": False}),
+            ("six views", "six-views", _SIX_VIEWS),
+            ("one brightness and contrast", "levelled", {"scoring.level": True}),
+            ("Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}),
+            ("at most 1 reference per bin", "references-1", {"references_per_bin": 1}),
+            ("at most 3 references per bin", "references-3", {"references_per_bin": 3}),
+            ("at most 30 references per bin", "references-30", {"references_per_bin": 30}),
+        )
+    ),
+)
+
+_STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
+_STRONG_WHOLE = _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256})
+_STRONG_LEVELS = _change(_STRONG, "histograms told from places", "levels", _LEVELS)
+_DISTILLED = PlanRow("distilled: best, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
+_RECIPES = (
+    _STRONG,
+    _change(_STRONG, "colours nearly as they are", "plain", _PLAIN),
+    _change(_STRONG, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
+    _change(_STRONG, "blended faces", "blended", _MIXED),
+    _STRONG_WHOLE,
+    _change(_STRONG_WHOLE, "the same, read: faces aligned", "aligned", {"model.framing": "face"}, read=True),
+    _change(_STRONG, "read: six views", "six-views", _SIX_VIEWS, read=True),
+    _STRONG_LEVELS,
+    _change(_STRONG_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
+    replace(
+        _change(_STRONG_LEVELS, "best: the same, read: six views", "six-views", _SIX_VIEWS, read=True), recipe=BEST
+    ),
+    _DISTILLED,
+)
+
+PLANS: dict[str, Plan] = {
+    plan.name: plan
+    for plan in (
+        Plan("modules", "What order learning and uncertainty each add", _MODULES, _UOL.key),
+        Plan("losses", "What each loss adds", _LOSSES, _UOL.key),
+        Plan("methods", "UOL and six methods, on one backbone", _METHODS, _UOL.key),
+        Plan("scores", "Two ways of reading scores off the same networks", (_ORDER, _CONSISTENCY), None),
+        Plan(
+            "matched",
+            "All methods and variants, under one recipe",
+            (*_MODULES[:4], _CONSISTENCY, *_METHODS[:6], *_LOSSES),
+            _UOL.key,
+        ),
+        Plan(
+            "ideas",
+            f"What each idea adds, at half the size of `{STRONG}`",
+            _IDEAS,
+            _HALF.key,
+            protocol="the official folds, means over them; the network after the last epoch; one change of the recipe "
+            f"`{HALF}` in each row; other data sets without fine-tuning, scores mapped linearly",
+        ),
+        Plan(
+            "readings",
+            f"Ways of reading scores off the networks of `{FAST}`",
+            _READINGS,
+            _FAST.key,
+            protocol="the official folds, means over them; the same networks in all rows, asked otherwise or with "
+            "other references, and calibrated again",
+        ),
+        Plan(
+            "recipes",
+            "Recipes for one network, at full size",
+            _RECIPES,
+            _STRONG.key,
+            protocol="the official folds, means over them; the network after the last epoch; other data sets without "
+            "fine-tuning, scores mapped linearly",
+        ),
+    )
+}
+
+
+def find_plan(name: str) -> Plan:
+    """A plan by its name."""
+    if name not in PLANS:
+        raise CallError(f"no experiment called {name!r}; there are {', '.join(PLANS)}")
+    return PLANS[name]

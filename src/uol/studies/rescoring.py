@@ -1,0 +1,146 @@
+"""Other ways of reading scores off a trained network, without training: a rule of their own, or other scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from uol.errors import UolError
+from uol.methods.uol import make_scorer
+from uol.order.consistency import estimate_by_consistency
+from uol.ratings.scale import Scale
+from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.held_out import keep_held_out
+from uol.runs.predictions import spread_of, tested_parts
+from uol.runs.result import Provenance, Result, write_result
+from uol.runs.run import hold_out
+from uol.runs.train_and_test import MODEL, PREDICTIONS, RESULT, log
+from uol.runs.transfer import Predictor, remove_evaluations
+from uol.scoring.folder import load_scorer
+from uol.scoring.scorer import Scorer
+from uol.storage import provenance
+from uol.storage.files import plain, write_text
+from uol.training.batches import PackedImages
+from uol.training.method import Predictions
+from uol.training.recipe import Recipe
+
+_AT_ONCE = 256  # images compared with all references
+
+
+class Consistency:
+    """A model's comparisons, each by its likeliest outcome, read by maximum consistency.
+
+    It tells neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them.
+    """
+
+    def __init__(self, trained: Path, threshold: float) -> None:
+        self._scorer = _load(trained)
+        self.scale: Scale = self._scorer.panel.scale
+        self._threshold = threshold * self.scale.unit
+
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Scores alone."""
+        del attributes
+        parts = [self._read(part) for part in torch.split(pixels, _AT_ONCE)]
+        unknown = np.full(len(pixels), np.nan)
+        return Predictions(np.concatenate(parts), unknown, unknown, unknown)
+
+    def _read(self, pixels: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        scorer = self._scorer
+        outcomes = scorer.outcomes(scorer.embed_pixels(pixels)).argmax(-1)
+        found = estimate_by_consistency(outcomes, scorer.references.scores, self._threshold, self.scale)
+        return np.asarray(found, np.float64).reshape(-1)
+
+
+class Rescored:
+    """A model with a scorer made again by other settings: how it is asked or shown images, or its references.
+
+    References are chosen, k and δ fitted and everything calibrated as after training, on the same images (those of
+    `training` that trained, and those that were held out), so that its figures stand beside the network's own.
+    """
+
+    def __init__(self, trained: Path, recipe: Recipe, training: PackedImages) -> None:
+        model = _load(trained).model
+        shown = {"framing": recipe.model.framing, "border": recipe.model.border}
+        model.config = model.config.model_copy(update=shown)  # maybe otherwise than the images it learnt from
+        self.scorer = make_scorer(model, recipe, *hold_out(training, recipe))
+        self.scale: Scale = self.scorer.panel.scale
+
+    def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
+        """Scores with intervals."""
+        del attributes
+        return Predictions.of(self.scorer.score_exactly(pixels))
+
+
+def read_again(
+    network: Result,
+    reading: Predictor,
+    training: PackedImages,
+    test: PackedImages,
+    recipe: Recipe,
+    folder: Path,
+    name: str,
+    changes: Mapping[str, Any],
+    pixels: str,
+    afterwards: Callable[[Predictor], None] | None = None,
+) -> Result:
+    """Test a reading of a network and keep the result in a folder of its own.
+
+    `name` is that of its recipe, `changes` are what differs from the network's own reading, and `pixels` is the
+    checksum of the images as they are shown for it. What the folder has of another network goes first. `afterwards` is
+    given the reading before its result is written, to test it on other data sets: a call that is stopped leaves no
+    result, and the next one begins anew.
+    """
+    started, code = provenance.now(), provenance.commit()
+    (folder / RESULT).unlink(missing_ok=True)
+    remove_evaluations(folder)
+    predictions = reading.predict(test.centre)
+    table = predictions_table(test.rated, predictions)
+    write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    keep_held_out(reading.predict, training, recipe, folder)
+    if isinstance(reading, Rescored):
+        reading.scorer.save_pretrained(folder / MODEL)
+    if afterwards is not None:
+        afterwards(reading)
+    made = network.provenance
+    result = Result.model_validate(
+        plain(
+            network.model_dump()
+            | {
+                "recipe": name,
+                "metrics": evaluate(test.rated, predictions, recipe.threshold),
+                "transfer": {},
+                "makeup": None,
+                "groups": None,
+                "spread": spread_of(table, made.data.scale).model_dump(),
+                **tested_parts(table, made.data.fingerprint, network.split),
+                "provenance": Provenance.model_validate(
+                    made.model_dump()
+                    | {
+                        **provenance.of_code(code),
+                        "started": started,
+                        "settings": recipe.model_dump(mode="json"),
+                        "data": made.data.model_copy(update={"pixels": pixels}),
+                        "changes": {**made.changes, **changes, "network": network.source},
+                        "hardware": provenance.hardware(),
+                        "seconds": None,
+                        "seconds_per_epoch": None,
+                    }
+                ).model_dump(),
+            }
+        )
+    )
+    write_result(folder / RESULT, result)
+    log(folder, f"{provenance.command()} (commit {code.id}): read off {network.source}")
+    return result
+
+
+def _load(trained: Path) -> Scorer:
+    if not (trained / MODEL).is_dir():
+        raise UolError(f"{trained}: its model folder is gone; nothing can be read off it")
+    return load_scorer(trained / MODEL).to("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,132 @@
+"""A folder of aligned faces: same names, a table, nothing done twice and no photograph overwritten."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from uol.errors import CallError, UolError
+from uol.images import face_cache
+from uol.images.align_folder import TABLE, FaceRow, align_into
+from uol.images.faces import AlignedFace, Face, FaceError
+from uol.images.read import read_image
+
+NAMES = ["a.jpg", "women/b.png", "women/c.webp", "wall.jpg"]
+
+
+@pytest.fixture
+def looked(monkeypatch, tmp_path):
+    """The images in which a face was looked for; a grey wall has none, a red picture a doubtful one."""
+    seen = []
+
+    def find_face(image, size, border):
+        seen.append(image)
+        pixel = np.asarray(read_image(image))[0, 0]
+        if np.ptp(pixel) < 20:
+            raise FaceError(f"{image}: no face found")
+        face = Face((1.0, 2.0, 3.0, 4.0), np.zeros((5, 2)), 0.99)
+        problems = ("turned away", "tiny face") if pixel[0] > 200 else ()
+        return AlignedFace(np.full((size, size, 3), pixel, np.uint8), face, problems)
+
+    monkeypatch.setattr(face_cache, "opencv", lambda: None)
+    monkeypatch.setattr(face_cache, "find_face", find_face)
+    monkeypatch.setenv("UOL_CACHE", str(tmp_path / "cache"))
+    return seen
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    paths = [tmp_path / "photos" / name for name in NAMES]
+    colours = [(250, 10, 10), (10, 200, 10), (10, 10, 200), (90, 90, 90)]
+    for path, colour in zip(paths, colours, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (30, 30), colour).save(path)
+    return paths
+
+
+def table(folder):
+    with open(folder / TABLE, encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_faces_and_table(looked, photographs, tmp_path):
+    calls = []
+    rows = align_into(tmp_path / "out", photographs, NAMES, 32, lambda *call: calls.append(call))
+    assert rows[0] == FaceRow("a.jpg", "a.png", "turned away; tiny face")
+    assert rows[2] == FaceRow("women/c.webp", "women/c.png", "")
+    assert rows[3].face is None
+    assert "no face found" in rows[3].problems
+    assert calls == [(k, 4) for k in (1, 2, 3, 4)]
+    assert [line["face"] for line in table(tmp_path / "out")] == ["a.png", "women/b.png", "women/c.png", ""]
+    with Image.open(tmp_path / "out" / "women" / "b.png") as face:
+        assert face.size == (32, 32)
+        assert face.getpixel((5, 5)) == (10, 200, 10)
+
+
+def test_a_stopped_run_goes_on_and_keeps_what_it_has(looked, photographs, tmp_path):
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        align_into(tmp_path / "out", photographs, NAMES, 32, stop)
+    before = len(table(tmp_path / "out"))
+    assert 0 < before < 4
+    Image.new("RGB", (32, 32), (1, 2, 3)).save(tmp_path / "out" / "a.png")  # by hand: must stay
+    looked.clear()
+    calls = []
+    rows = align_into(tmp_path / "out", photographs, NAMES, 32, lambda *call: calls.append(call))
+    assert [row.image for row in rows] == NAMES
+    assert rows[0].problems == "turned away; tiny face"
+    assert calls[-1] == (4, 4)
+    assert len(calls) == 4 - before
+    assert photographs[0] not in looked
+    with Image.open(tmp_path / "out" / "a.png") as face:
+        assert face.getpixel((0, 0)) == (1, 2, 3)
+
+
+def test_another_size_and_a_lost_or_broken_face_are_made_anew(looked, photographs, tmp_path):
+    align_into(tmp_path / "out", photographs, NAMES, 32)
+    (tmp_path / "out" / "a.png").unlink()
+    (tmp_path / "out" / "women" / "b.png").write_bytes(b"broken")
+    align_into(tmp_path / "out", photographs, NAMES, 32)
+    for name in ("a.png", "women/b.png"):
+        assert read_image(tmp_path / "out" / name).size == (32, 32)
+    align_into(tmp_path / "out", photographs, NAMES, 48)
+    assert read_image(tmp_path / "out" / "women" / "c.png").size == (48, 48)
+    (tmp_path / "out" / TABLE).write_text("nothing\n1\n")
+    assert len(align_into(tmp_path / "out", photographs, NAMES, 48)) == 4
+
+
+def test_photographs_are_never_overwritten(looked, photographs, tmp_path):
+    before = photographs[1].read_bytes()
+    with pytest.raises(CallError, match="is a photograph and would be overwritten"):
+        align_into(tmp_path / "photos", photographs, NAMES)
+    assert photographs[1].read_bytes() == before
+    assert not (tmp_path / "photos" / TABLE).exists()
+    with pytest.raises(UolError, match="two photographs would become"):
+        align_into(tmp_path / "out", photographs[:2], ["a.jpg", "a.webp"])
+
+
+def test_arrays_have_names_too(looked, tmp_path):
+    pixels = np.full((2, 20, 20, 3), (10, 200, 10), np.uint8)
+    rows = align_into(tmp_path / "out", pixels, ["face-1", "face-2"], 16)
+    assert [row.face for row in rows] == ["face-1.png", "face-2.png"]
+
+
+def test_an_image_that_another_thread_meets_meanwhile_is_taken_as_kept(looked, photographs, monkeypatch):
+    cache = face_cache.FaceCache(size=16)
+    kept = cache.get(photographs[1])
+    read, calls = face_cache._read, []
+
+    def late(place, size):  # the first look finds nothing: the other thread has not written yet
+        calls.append(place)
+        return None if len(calls) == 1 else read(place, size)
+
+    monkeypatch.setattr(face_cache, "_read", late)
+    again = cache.get(photographs[1])
+    assert np.array_equal(again.image, kept.image)
+    assert len(looked) == 1

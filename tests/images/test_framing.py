@@ -1,0 +1,113 @@
+"""Framing: whole images as they are; faces found, aligned and cropped, the same way in training and in scoring."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from uol.errors import UolError
+from uol.images import cache as image_cache
+from uol.images import framing
+from uol.images.cache import cached_images
+from uol.images.face_cache import FaceCache
+from uol.images.faces import AlignedFace, Face, FaceError
+from uol.images.framing import framed, pack_images
+from uol.order.config import ModelConfig
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
+from uol.scoring.bulk import frame_file
+from uol.training.batches import PackedImages
+
+pytest.importorskip("cv2")
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = []
+    for k in range(3):
+        paths.append(tmp_path / f"{k}.png")
+        Image.fromarray(rng.integers(0, 256, (40, 30, 3), dtype=np.uint8)).save(paths[-1])
+    return paths
+
+
+@pytest.fixture
+def detector(monkeypatch):
+    """A detector that takes the upper left square for the face, and counts how often it is asked."""
+    asked = []
+
+    def find(image, size=256, border="edge"):
+        asked.append(image)
+        square = np.array(Image.open(image).convert("RGB").crop((0, 0, 20, 20)).resize((size, size)))
+        square[:, : size // 8] = {"edge": 128, "reflect": 200, "black": 0}[border]
+        return AlignedFace(square, Face((0.0, 0.0, 20.0, 20.0), np.ones((5, 2)), 1.0))
+
+    monkeypatch.setattr(framing, "find_face", find)
+    monkeypatch.setattr("uol.images.faces.find_face", find)
+    monkeypatch.setattr("uol.images.face_cache.find_face", find)
+    monkeypatch.setattr("uol.images.face_cache.align_face", lambda image, _, size, border: find(image, size, border))
+    return asked
+
+
+def test_whole_images_are_not_searched(pictures, detector):
+    assert framed(pictures[0], "whole").size == (30, 40)
+    assert detector == []
+
+
+def test_training_and_scoring_see_the_same_face(pictures, detector):
+    trained = cached_images(pictures, 24, framing="face")
+    assert np.array_equal(trained, pack_images(pictures, 24, framing="face"))
+    assert not np.array_equal(trained, cached_images(pictures, 24))
+
+
+@pytest.mark.parametrize("border", ["edge", "reflect", "black"])
+def test_every_way_to_frame_a_face_has_the_models_border(pictures, detector, tmp_path, border):
+    config = ModelConfig(backbone="test_byobnet", resize=24, crop=24, framing="face", border=border)
+    corner = {"edge": 128, "reflect": 200, "black": 0}[border]
+    rated = RatedImages("faces", pictures, [path.name for path in pictures], np.arange(3.0), Scale(0, 2))
+    trained = PackedImages.pack(rated, config).centre.numpy()
+    assert (trained[..., 0] == corner).all()
+    assert np.array_equal(trained, pack_images(pictures, 24, 24, "face", border))
+    for cache in (None, FaceCache(tmp_path / "faces"), FaceCache(tmp_path / "faces", border="reflect")):
+        scored = [frame_file(path, config, cache=cache)[0].pixels for path in pictures]
+        assert np.array_equal(trained, scored)
+
+
+def test_packs_of_another_border_are_others_and_older_ones_are_still_found(pictures, detector, tmp_path):
+    def old_key(paths, resize):
+        digest = hashlib.sha256(f"1 {resize} face 1\n".encode())
+        for path in paths:
+            state = path.stat()
+            known = f"{path.parent.resolve()}\0{path.name}\0{state.st_size} {state.st_mtime_ns}\n"
+            digest.update(known.encode())
+        return digest.hexdigest()
+
+    for border in ("edge", "black"):
+        cached_images(pictures, 24, tmp_path / "cache", framing="face", border=border)
+    kept = {path.stem for path in (tmp_path / "cache" / "images").glob("*.npy")}
+    assert len(kept) == 2
+    assert old_key(pictures, 24) in kept
+    for border in ("edge", "black"):  # which images taken whole do not have
+        cached_images(pictures, 24, tmp_path / "whole", border=border)
+    assert len(list((tmp_path / "whole" / "images").glob("*.npy"))) == 1
+
+
+def test_faces_are_looked_for_once(pictures, detector, tmp_path):
+    cached_images(pictures, 24, tmp_path / "cache", framing="face")
+    count = len(detector)
+    cached_images(pictures, 32, tmp_path / "cache", framing="face")  # another size: pixels anew, faces kept
+    cached_images(pictures, 24, tmp_path / "cache", framing="face")
+    assert len(detector) == count
+
+
+def test_an_image_without_a_face_is_named(pictures, monkeypatch, tmp_path):
+    def none(image, size=256, border="edge"):
+        raise FaceError(f"{image}: no face found")
+
+    monkeypatch.setattr("uol.images.face_cache.find_face", none)
+    monkeypatch.setattr(image_cache, "FaceCache", lambda: FaceCache(tmp_path))
+    with pytest.raises(UolError, match=r"3 of 3 images .* show no face; the first: .*0.png: no face found"):
+        cached_images(pictures, 24, tmp_path / "cache", framing="face")

@@ -1,0 +1,154 @@
+"""Images of every origin become upright 8-bit RGB, or are refused in one line."""
+
+from __future__ import annotations
+
+import bz2
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from uol.errors import CallError, ImageError
+from uol.images.framing import pack_images
+from uol.images.read import find_images, fit_square, read_image
+
+RED = (255, 0, 0)
+
+
+@pytest.fixture
+def ramp():
+    """An image whose top left is dark and whose bottom right is bright."""
+    values = np.add.outer(np.arange(40), np.arange(60)) * 2
+    return Image.fromarray(values.astype(np.uint8)).convert("RGB")
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "webp", "tif", "gif", "ppm"])
+def test_usual_formats(tmp_path, ramp, suffix):
+    ramp.save(tmp_path / f"image.{suffix}")
+    found = read_image(tmp_path / f"image.{suffix}")
+    assert found.mode == "RGB"
+    assert np.abs(np.asarray(found, int) - np.asarray(ramp, int)).mean() < 4
+
+
+def test_packed_images(tmp_path, ramp):
+    ramp.save(tmp_path / "image.ppm")
+    (tmp_path / "image.ppm.bz2").write_bytes(bz2.compress((tmp_path / "image.ppm").read_bytes()))
+    assert np.array_equal(np.asarray(read_image(tmp_path / "image.ppm.bz2")), np.asarray(ramp))
+    (tmp_path / "bad.ppm.bz2").write_bytes(b"not packed")
+    with pytest.raises(ImageError, match="not a readable image"):
+        read_image(tmp_path / "bad.ppm.bz2")
+
+
+def test_exif_orientation_is_honoured(tmp_path, ramp):
+    exif = Image.Exif()
+    exif[0x0112] = 3  # upside down
+    ramp.rotate(180).save(tmp_path / "turned.jpg", exif=exif, quality=95)
+    assert np.abs(np.asarray(read_image(tmp_path / "turned.jpg"), int) - np.asarray(ramp, int)).mean() < 3
+
+
+def test_other_modes(tmp_path, ramp):
+    grey = np.asarray(ramp.convert("L"), np.int64)
+    Image.fromarray((grey * 257).astype(np.uint16)).save(tmp_path / "sixteen.png")
+    ramp.convert("CMYK").save(tmp_path / "cmyk.jpg", quality=95)
+    ramp.quantize(200).save(tmp_path / "palette.png")
+    ramp.convert("L").save(tmp_path / "grey.png")
+    for name in ("sixteen.png", "cmyk.jpg", "palette.png", "grey.png"):
+        found = np.asarray(read_image(tmp_path / name), np.int64)
+        assert np.abs(found.mean(-1) - grey).mean() < 5, name
+
+
+def test_numbers_of_any_range_become_grey_levels(tmp_path, ramp):
+    grey = np.asarray(ramp.convert("L"))
+    for name, values in {"unit": grey / 255, "byte": grey * 1.0, "big": grey * 1000.0}.items():
+        Image.fromarray(values.astype(np.float32)).save(tmp_path / f"{name}.tif")
+        found = np.asarray(read_image(tmp_path / f"{name}.tif"), int)[..., 0]
+        expected = grey if name != "big" else grey * (255 / grey.max())
+        assert np.abs(found - expected).max() <= 1, name
+
+
+def test_transparency_is_laid_over_white(tmp_path):
+    layer = Image.new("RGBA", (4, 2), (*RED, 255))
+    layer.putpixel((0, 0), (0, 0, 0, 0))
+    layer.save(tmp_path / "layer.png")
+    found = read_image(tmp_path / "layer.png")
+    assert found.getpixel((0, 0)) == (255, 255, 255)
+    assert found.getpixel((1, 0)) == RED
+
+
+def test_of_an_animation_the_first_frame_is_taken(tmp_path):
+    frames = [Image.new("RGB", (8, 8), colour) for colour in (RED, (0, 255, 0))]
+    frames[0].save(tmp_path / "film.gif", save_all=True, append_images=frames[1:])
+    assert read_image(tmp_path / "film.gif").getpixel((3, 3)) == RED
+
+
+def png_header(width, height):
+    """A PNG that claims a size and holds no pixels."""
+    body = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def test_hostile_files_are_refused_in_one_line(tmp_path, ramp):
+    ramp.resize((400, 400)).save(tmp_path / "whole.jpg")
+    whole = (tmp_path / "whole.jpg").read_bytes()
+    hostile = {
+        "cut.jpg": whole[: len(whole) // 2],
+        "zip.jpg": b"PK\x03\x04" + bytes(200),
+        "huge.png": png_header(50_000, 50_000),
+        "empty.jpg": b"",
+        "text.png": b"not an image",
+    }
+    for name, content in hostile.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ImageError) as caught:
+            read_image(tmp_path / name)
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ImageError, match="no such image file"):
+        read_image(tmp_path / "missing.jpg")
+
+
+def test_arrays_and_pil_images(ramp):
+    assert read_image(np.asarray(ramp)).size == (60, 40)
+    assert read_image(np.zeros((5, 7), np.uint8)).mode == "RGB"
+    assert read_image(ramp.convert("L")).mode == "RGB"
+    with pytest.raises(ImageError, match="uint8"):
+        read_image(np.zeros((5, 7, 3)))
+
+
+def test_packing_resizes_and_keeps_the_centre(ramp):
+    packed = pack_images([ramp, np.asarray(ramp)], 32, 24)
+    assert packed.shape == (2, 3, 24, 24)
+    assert packed.dtype == np.uint8
+    assert np.array_equal(packed[0], packed[1])
+    whole = fit_square(ramp, 32)
+    assert np.array_equal(packed[0].transpose(1, 2, 0), whole[4:28, 4:28])
+    with pytest.raises(CallError, match="does not fit"):
+        fit_square(ramp, 32, 40)
+
+
+def test_finding_images(tmp_path, ramp):
+    (tmp_path / "deep").mkdir()
+    for name in ("b.JPG", "deep/a.png", ".hidden.png"):
+        ramp.save(tmp_path / name, format="PNG")
+    (tmp_path / "notes.txt").write_text("no image")
+    assert [path.name for path in find_images(tmp_path)] == ["b.JPG", "a.png"]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(CallError, match="no images"):
+        find_images(tmp_path / "none")
+    with pytest.raises(CallError, match="no such folder"):
+        find_images(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("wrong", [None, b"bytes", 3])
+def test_what_is_no_image_is_said_in_one_line(wrong):
+    with pytest.raises(ImageError, match="an image is a path, a PIL image or a uint8 array, not"):
+        read_image(wrong)
+
+
+def test_folders_and_transparent_arrays(tmp_path):
+    with pytest.raises(ImageError, match="a folder, not an image"):
+        read_image(tmp_path)
+    clear = np.zeros((4, 4, 4), np.uint8)
+    assert np.asarray(read_image(clear)).min() == 255  # nothing of it is seen, but the white behind

@@ -1,0 +1,35 @@
+"""Which images become references."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uol.order.references import choose_references
+
+
+@given(st.lists(st.integers(-180, 600), min_size=1, max_size=300), st.integers(1, 12))
+@settings(max_examples=50, deadline=None)
+def test_each_bin_gives_what_it_has_up_to_the_limit(values, per_bin):
+    scores = np.array(values) / 60
+    chosen = choose_references(scores, 0.1, per_bin)
+    assert len(set(chosen)) == len(chosen)
+    assert (np.diff(chosen) > 0).all()
+    bins = [int(np.floor(value / 6)) for value in values]  # of sixtieths, in whole numbers: no rounding
+    for name in set(bins):
+        members = {i for i, b in enumerate(bins) if b == name}
+        assert len(members & set(chosen)) == min(len(members), per_bin)
+
+
+def test_seeded():
+    scores = np.random.default_rng(0).uniform(1, 5, 2000)
+    assert np.array_equal(choose_references(scores, seed=3), choose_references(scores, seed=3))
+    assert not np.array_equal(choose_references(scores, seed=3), choose_references(scores, seed=4))
+
+
+@pytest.mark.parametrize(("low", "high", "width"), [(1, 5, 0.1), (-3, 3, 0.15), (0, 100, 2.5)])
+def test_any_range_of_scores(low, high, width):
+    scores = np.random.default_rng(0).uniform(low, high, 4000)
+    assert len(choose_references(scores, width, 10)) == pytest.approx(400, abs=10)

@@ -1,0 +1,259 @@
+"""What teachers have learnt from is kept with the pupil, and reaches neither its tests nor its calibration."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quick import quick_recipe
+from uol.errors import CallError, UolError
+from uol.studies.collect import read_run
+from uol.runs.multi_panel import Divided, own_split
+from uol.runs.result import Result, check_together, read_result, read_results, write_result
+from uol.runs.lineage import check_teachers, teachers_together, teachers_used, told_by
+from uol.runs.train_and_test import Origin, finished, keep_evaluation, trial
+from uol.ratings.splits import find_split
+from uol.ratings.rated_images import RatedImages, Split
+from uol.scoring.released import names
+from uol.training.batches import PackedImages
+from uol.training.recipe import load_recipe
+from uol.training.teachers import weights_digest
+
+EVEN, ODD = np.arange(0, 80, 2), np.arange(1, 80, 2)
+FOLDS = {"fold-1": Split(EVEN, ODD), "fold-2": Split(ODD, EVEN)}
+WHOLE = Split(np.arange(80), np.arange(0))
+
+
+def trained(rated: RatedImages, folder: Path, name="fold-1", split=FOLDS["fold-1"], beside=(), **changes) -> Result:
+    recipe = quick_recipe(**({"epochs": 1} | changes))
+    packed = PackedImages.pack(rated, recipe.model)
+    return trial(packed, name, split, recipe, folder, Origin("quick", {}), beside=beside)
+
+
+@pytest.fixture(scope="module")
+def folded(drawn):
+    return replace(drawn, splits=FOLDS)
+
+
+@pytest.fixture(scope="module")
+def teacher(folded, tmp_path_factory):
+    """A run on fold-1 that held out what its seed, 0, says."""
+    folder = tmp_path_factory.mktemp("taught") / "teacher"
+    trained(folded, folder)
+    return folder
+
+
+def changed(folder: Path, other: Path, **parts: object) -> str:
+    """The same run with other things said in its provenance."""
+    values = json.loads((folder / "result.json").read_text())
+    for key, value in parts.items():
+        place = values["provenance"]
+        for step in key.split("__")[:-1]:
+            place = place[step]
+        if value is None:
+            place.pop(key.split("__")[-1], None)
+        else:
+            place[key.split("__")[-1]] = value
+    other.mkdir()
+    (other / "result.json").write_text(json.dumps(values))
+    (other / "model").symlink_to(folder / "model")
+    return str(other)
+
+
+def check(folder: object, rated: RatedImages, name="fold-1", split=FOLDS["fold-1"], **changes: object) -> None:
+    check_teachers(quick_recipe(teachers=[str(folder)], **changes), rated, name, split, split.train)
+
+
+def test_a_pupil_tells_what_its_teachers_learnt_from(folded, teacher, tmp_path):
+    own = read_result(teacher / "result.json").provenance
+    assert own.teachers is None
+    assert "teachers" not in json.loads((teacher / "result.json").read_text())["provenance"]
+    pupil = trained(folded, tmp_path / "pupil", teachers=[str(teacher)])
+    (told,) = pupil.provenance.teachers
+    assert (told.model, told.recipe, told.seed, told.commit) == (str(teacher), "quick", 0, own.commit)
+    assert told.weights == weights_digest(teacher / "model")
+    (seen,) = told.data
+    assert (seen.name, seen.fingerprint, seen.split) == (folded.name, folded.fingerprint, "fold-1")
+    assert seen.division == own.data.division == folded.division(FOLDS["fold-1"])
+    assert read_result(tmp_path / "pupil" / "result.json") == pupil
+    assert teachers_together([pupil.provenance, pupil.provenance, own]) == [told.model_dump()]
+    assert teachers_together([own]) is None
+
+
+def test_what_a_teacher_learnt_from_is_no_transfer_however_far_back(folded, drawn_b, tmp_path):
+    other = replace(drawn_b, name="mebeauty")
+    packed = PackedImages.pack(other, quick_recipe().model)
+    beside = [Divided(packed, "fold-1", FOLDS["fold-1"])]
+    trained(folded, tmp_path / "first", beside=beside)
+    trained(folded, tmp_path / "second", teachers=[str(tmp_path / "first")])
+    pupil = trained(folded, tmp_path / "pupil", teachers=[str(tmp_path / "second")])
+    assert pupil.learnt == {folded.name, "mebeauty"}
+    figures = pupil.metrics.model_dump()
+    table = pd.DataFrame({"score": other.scores, "value": other.scores})
+    keep_evaluation(tmp_path / "pupil", "mebeauty", None, "whole", figures, table)
+    assert read_run(tmp_path / "pupil").transfer == {}
+    values = pupil.model_dump() | {"transfer": {"mebeauty": figures | {"split": None, "framing": "whole"}}}
+    with pytest.raises(ValueError, match=r"transfer\.mebeauty: a teacher of the network was trained on"):
+        Result.model_validate(values)
+    # a set that only the teacher's teacher was trained on is tested on by another split
+    with pytest.raises(CallError, match="was trained on fold-1, with images that fold-2 tests on"):
+        check(tmp_path / "second", other, "fold-2", FOLDS["fold-2"])
+
+
+def test_a_teacher_of_a_teacher_that_is_not_told_of_is_refused(folded, teacher, tmp_path):
+    older = changed(teacher, tmp_path / "older", settings__teachers=["runs/strong/{split}"])
+    with pytest.raises(CallError, match="was taught itself, and does not tell what its teachers have seen"):
+        check(older, folded)
+
+
+def test_the_same_photographs_with_other_ratings_are_no_other_data_set(folded, tmp_path, teacher):
+    with pytest.raises(CallError, match="learnt from other images or ratings of synthetic-a"):
+        check(teacher, replace(folded, scores=folded.scores + 1e-9))
+    check(teacher, replace(folded, scores=folded.scores + 1e-9, name="another"))
+
+
+def test_a_split_is_known_by_its_images_not_by_its_name(folded, teacher, tmp_path, uol):
+    check(teacher, folded)
+    turned = FOLDS["fold-2"]
+    with pytest.raises(CallError, match="was trained when fold-1 divided synthetic-a otherwise"):
+        check(teacher, folded, split=turned)
+    older = changed(teacher, tmp_path / "older", data__division=None)
+    check(older, folded)
+    result = read_result(teacher / "result.json")
+    packed = PackedImages.pack(folded, quick_recipe().model)
+    asked = (folded, packed.checksum, "fold-1", quick_recipe(epochs=1))
+    assert finished(teacher, *asked) == result
+    assert finished(teacher, *asked, parts=turned) is None
+    assert finished(teacher, replace(folded, splits={"fold-1": turned}), *asked[1:]) is None
+    assert finished(tmp_path / "older", *asked, parts=turned) is not None  # from before it was kept
+    with pytest.raises(CallError, match="run on other images"):
+        trained(folded, teacher, split=turned)
+    own = own_split(result, folded.fingerprint)
+    own.check(teacher, folded)
+    with pytest.raises(CallError, match="was trained when fold-1 divided synthetic-a otherwise"):
+        own.check(teacher, replace(folded, splits={"fold-1": turned}))
+
+
+def test_a_division_follows_the_names_that_train_and_test(folded):
+    one = folded.division(FOLDS["fold-1"])
+    assert one == folded.division(Split(EVEN.copy(), ODD.copy()))
+    assert one not in {folded.division(split) for split in (FOLDS["fold-2"], WHOLE, Split(EVEN, ODD[1:]))}
+
+
+def test_what_a_pupil_holds_out_did_not_train_its_teacher(folded, teacher, tmp_path):
+    told = "use the same held_out and held_out_seed"
+    for different in ({"seed": 1}, {"held_out_seed": 3}, {"held_out": 0.4}):
+        with pytest.raises(CallError, match=told):
+            check(teacher, folded, **different)
+    check(teacher, folded, seed=1, held_out_seed=0)
+    check(teacher, folded, held_out=0.1)  # a part of what the teacher held out
+    check(teacher, folded, seed=1, held_out=0)  # nothing to calibrate with
+    with pytest.raises(CallError, match=told):  # a fold's teacher knows most of what the whole set's pupil holds out
+        check(teacher, folded, "whole", WHOLE)
+    inner = find_split(folded, "fold-1-inner")
+    trained(folded, tmp_path / "inner", "fold-1-inner", inner)
+    with pytest.raises(CallError, match=told):
+        check(tmp_path / "inner", folded, "whole", WHOLE)
+    check(tmp_path / "inner", folded, "fold-1-inner", inner)
+    with pytest.raises(CallError, match="fold-1, which .* has not, or no longer so"):
+        check(teacher, replace(folded, splits={}), "whole", WHOLE)
+    part = changed(teacher, tmp_path / "part", data__training=20)
+    with pytest.raises(CallError, match="was trained on a part of fold-1 only, so what it held out is not known"):
+        check(part, folded)
+
+
+def test_the_fast_recipe_may_be_taught_by_the_strong_one(folded, teacher, tmp_path):
+    settings = load_recipe("strong").model_dump(mode="json")
+    kept = max(round(40 * settings["held_out"]), 2)
+    parts = {"settings": settings, "data__training": 40 - kept, "data__held_out": kept, "data__division": None}
+    strong = changed(teacher, tmp_path / "fold-1", **parts)
+    fast = load_recipe("fast", {"teachers": [strong.replace("fold-1", "{split}")]}).for_split("fold-1")
+    check_teachers(fast, folded, "fold-1", FOLDS["fold-1"], EVEN)
+    with pytest.raises(CallError, match="held_out_seed"):
+        check_teachers(fast.with_changes({"seed": 1}), folded, "fold-1", FOLDS["fold-1"], EVEN)
+
+
+def test_networks_of_whole_data_sets_tell_by_their_provenance(folded, tmp_path):
+    assert trained(folded, tmp_path / "whole", "whole", WHOLE) is None
+    (found,) = teachers_used([str(tmp_path / "whole")])
+    assert (found["recipe"], found["seed"]) == ("quick", 0)
+    assert [(seen["name"], seen["split"]) for seen in found["data"]] == [(folded.name, "whole")]
+    assert trained(folded, tmp_path / "pupil", "whole", WHOLE, teachers=[str(tmp_path / "whole")]) is None
+    made = json.loads((tmp_path / "pupil" / "provenance.json").read_text())
+    assert made["teachers"] == [found]
+    assert [seen.name for seen in told_by(tmp_path / "pupil" / "model").seen] == [folded.name]
+    with pytest.raises(CallError, match="was trained on whole, with images that fold-1 tests on"):
+        check(tmp_path / "whole", folded)
+    (tmp_path / "whole" / "provenance.json").write_text("[]")
+    with pytest.raises(UolError, match=r"provenance\.json: command: field required"):
+        told_by(tmp_path / "whole" / "model")
+
+
+def test_models_that_ship_tell_what_they_learnt_from():
+    for found in teachers_used(names()):
+        assert found["recipe"] in ("fast", "distilled")
+        assert [seen["name"] for seen in found["data"]] == ["scut-fbp5500"]
+
+
+def test_a_model_of_which_nothing_is_known_teaches_whole_data_sets_alone(folded, model_folder):
+    check(model_folder, folded, "whole", WHOLE)
+    (found,) = teachers_used([str(model_folder)])
+    assert (found["data"], found["commit"]) == (None, None)
+    with pytest.raises(CallError, match=r"must be a run folder with its result\.json"):
+        check(model_folder, folded)
+
+
+def test_a_run_named_like_a_model_that_ships_is_not_checked_in_its_place(folded, teacher, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / names()[0]).symlink_to(teacher)
+    with pytest.raises(CallError, match="was taught itself"):  # the one that ships: its result was not looked at
+        check(names()[0], folded)
+    check(f"./{names()[0]}", folded)
+
+
+def test_the_panels_of_a_joint_teacher_are_its_own(folded, drawn_b, tmp_path):
+    packed = PackedImages.pack(drawn_b, quick_recipe().model)
+    trained(folded, tmp_path / "joint", beside=[Divided(packed, "fold-1", FOLDS["fold-1"])])
+    inside = tmp_path / "joint" / "panels" / "synthetic-b" / "model"
+    assert [seen.name for seen in told_by(inside).seen] == ["synthetic-a", "synthetic-b"]
+    check(inside, drawn_b)
+    with pytest.raises(CallError, match="held_out_seed"):
+        check(inside, drawn_b, seed=1)
+
+
+def test_teachers_are_looked_at_before_images_are_read(tmp_path, uol, monkeypatch):
+    monkeypatch.setattr(PackedImages, "pack", lambda *_: pytest.fail("images were read"))
+    called = ("train", "--data", "synthetic", "--recipe", "demo", "--out", tmp_path / "run")
+    code, _, said = uol(*called, "--set", f"teachers=[{tmp_path / 'nowhere'}]")
+    assert code == 2
+    assert "no such model folder" in said
+    (tmp_path / "unfinished").mkdir()
+    code, _, said = uol(*called, "--set", f"teachers=[{tmp_path / 'unfinished'}]")
+    assert code == 2
+    assert "must be a run folder with its result.json" in said
+
+
+def test_results_from_before_are_read_and_written_as_they_were(tmp_path):
+    folder = Path(__file__).parents[2] / "results" / "scut-fbp5500"
+    found = [result for result in read_results(folder) if result.recipe == "fast"]
+    assert found
+    for result in found:
+        write_result(tmp_path / "result.json", result)
+        assert json.loads((tmp_path / "result.json").read_text()) == json.loads((folder / result.file_name).read_text())
+
+
+def test_a_row_from_before_may_have_further_folds(folded, teacher):
+    folder = Path(__file__).parents[2] / "results" / "scut-fbp5500"
+    older = read_result(folder / "uol-fast-fold-1-seed-0.json")
+    values = older.model_dump() | {"split": "fold-9"}
+    values["provenance"] |= {"teachers": teachers_used([str(teacher)])}
+    values["provenance"]["data"] |= {"division": folded.division(FOLDS["fold-1"])}
+    check_together({Path("one"): older, Path("two"): Result.model_validate(values)})
+    values["provenance"]["settings"] |= {"teacher_weight": 0.9}
+    with pytest.raises(UolError, match="teacher_weight"):
+        check_together({Path("one"): older, Path("two"): Result.model_validate(values)})

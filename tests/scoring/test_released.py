@@ -1,0 +1,86 @@
+"""Models by name: those that ship, any folder, and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from uol.errors import CallError
+from uol.scoring import released
+from uol.scoring.released import choose_device, find_model, fingerprint, member_folders, names, open_model
+from uol.scoring.scorer import Scorer
+
+
+@pytest.fixture
+def shelf(tmp_path, model_folder, monkeypatch):
+    """Two models that ship."""
+    for name in ("a-model", released.DEFAULT):
+        shutil.copytree(model_folder, tmp_path / name)
+    monkeypatch.setattr(released, "_FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_models_that_ship_are_found_by_name_the_default_first(shelf):
+    assert names() == [released.DEFAULT, "a-model"]
+    assert find_model("a-model") == shelf / "a-model"
+    assert Scorer.from_pretrained("a-model").panel.name == Scorer.from_pretrained(shelf / "a-model").panel.name
+
+
+def test_what_is_not_there_is_named_with_what_is(shelf, monkeypatch, tmp_path):
+    with pytest.raises(CallError, match="no-such: no such model folder, nor a model that ships .*a-model"):
+        find_model("no-such")
+    monkeypatch.setattr(released, "_FOLDER", tmp_path / "empty")
+    with pytest.raises(CallError, match="none ships"):
+        find_model(released.DEFAULT)
+
+
+def test_fingerprints_follow_what_makes_a_score(shelf):
+    before = fingerprint(shelf / "a-model")
+    assert before == fingerprint(shelf / released.DEFAULT)
+    config = json.loads((shelf / "a-model" / "config.json").read_text())
+    config["panel"]["high"] += 1
+    (shelf / "a-model" / "config.json").write_text(json.dumps(config))
+    assert fingerprint(shelf / "a-model") != before
+
+
+def test_without_a_graph_torch_answers(shelf):
+    assert isinstance(open_model("a-model"), Scorer)
+
+
+def test_a_device_that_is_not_there(shelf, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == "cpu"
+    with pytest.raises(CallError, match="finds no GPU"):
+        open_model("a-model", device="cuda")
+    with pytest.raises(CallError, match="--runtime torch"):
+        open_model("a-model", runtime="onnx", device="cuda")
+
+
+def test_a_gpu_is_taken_where_there_is_one_and_it_is_not_ruled_out(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [choose_device(device) for device in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+
+
+ALONE = [name for name in names() if not member_folders(find_model(name))]
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_graphs_of_models_that_ship_are_of_their_present_settings(name):
+    pytest.importorskip("onnxruntime")
+    from uol.scoring.onnx import OnnxScorer
+
+    model = open_model(name, runtime="onnx")
+    assert isinstance(model, OnnxScorer)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, model.config.crop, model.config.crop), np.uint8)
+    exact = Scorer.from_pretrained(name)
+    assert [one.value for one in model.score_pixels(pixels)] == pytest.approx(
+        [one.value for one in exact.score_pixels(pixels)], abs=1e-3
+    )
+    assert model.compare_pixels(*pixels) == pytest.approx(exact.compare_pixels(*pixels), abs=1e-3)

@@ -1,0 +1,136 @@
+"""Recipes: the paper's values, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+import timm
+import torch
+
+from uol import methods
+from uol.errors import CallError
+from uol.ratings.scale import Scale
+from uol.runs.run import check_before_reading
+from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe, shipped, with_defaults
+from uol.training.stepper import learning_rate
+
+
+def test_the_paper_recipe_is_the_paper():
+    recipe = load_recipe("paper")
+    assert (recipe.method, recipe.model.backbone, recipe.optimizer) == ("uol", "vgg16", "adam")
+    assert (recipe.batch_size, recipe.learning_rate, recipe.final_learning_rate, recipe.epochs) == (32, 1e-4, 1e-6, 100)
+    assert (recipe.model.resize, recipe.model.crop, recipe.augmentation.flip, recipe.augmentation.random_crop) == (
+        256,
+        224,
+        True,
+        False,
+    )
+    assert (recipe.alpha, recipe.beta, recipe.threshold) == (1e-4, 1e-3, 0.2)
+    assert (recipe.bin_width, recipe.references_per_bin) == (0.1, 10)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_recipes_are_valid_and_survive_a_round_trip(name, tmp_path):
+    recipe = load_recipe(name)
+    (tmp_path / "copy.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
+    assert load_recipe(tmp_path / "copy.yaml") == recipe
+    assert timm.is_model(recipe.model.backbone)
+
+
+@pytest.mark.parametrize("name", ["xception", "transformer"])
+def test_other_kinds_of_network_differ_from_strong_in_how_they_learn_alone(name):
+    own, strong = load_recipe(name), load_recipe("strong", {"model.levels": 5})
+    changed = {field for field in type(own).model_fields if getattr(own, field) != getattr(strong, field)}
+    learning = {"learning_rate", "final_learning_rate", "weight_decay", "epochs", "frozen"}
+    assert changed == {"model"} | learning
+    assert own.model == strong.model.model_copy(update={"backbone": own.model.backbone})
+    assert own.final_learning_rate == pytest.approx(own.learning_rate / 100)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.5])
+def test_a_share_of_the_next_layers_rate_is_above_0_and_at_most_1(share):
+    with pytest.raises(CallError, match="layer_decay: input should be"):
+        load_recipe("strong", {"layer_decay": share})
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("published-")])
+def test_published_recipes_make_networks_that_score(name):
+    recipe = load_recipe(name)
+    assert name == f"published-{recipe.method}"
+    assert recipe.init == "timm"
+    check_before_reading(recipe)
+    assert all(milestone < recipe.epochs for milestone, _ in recipe.milestones)
+    with torch.device("meta" if recipe.method == "cnn-er" else "cpu"):  # ten backbones take a gigabyte
+        method = methods.find(recipe.method)(recipe.with_changes({"init": None}), Scale(1, 5), 5).eval()
+        with torch.no_grad():
+            side = recipe.model.crop
+            score, _ = method.estimate(method.features(torch.zeros(1, 3, side, side), torch.zeros(1, 2)))
+    assert score.shape == (1,)
+
+
+def test_published_rates():
+    rates = {
+        name: [learning_rate(epoch, recipe.epochs, recipe) for epoch in range(recipe.epochs)]
+        for name in ("r3cnn", "crnet", "comboloss", "co-attention", "cnn-er")
+        for recipe in [load_recipe(f"published-{name}")]
+    }
+    assert rates["r3cnn"][0] == pytest.approx(1e-3)
+    assert rates["r3cnn"][30] == pytest.approx(1e-4)  # where ranking begins
+    assert rates["comboloss"] == pytest.approx([1e-2] * 50 + [1e-3] * 50 + [1e-4] * 50)
+    assert rates["co-attention"] == pytest.approx([1e-4 / 2 ** (epoch // 8) for epoch in range(40)])
+    assert rates["cnn-er"] == pytest.approx([1e-4] * 20 + [1e-5] * 10)
+    aanet = load_recipe("published-aanet")
+    told = [learning_rate(step, 1500, aanet) for step in (0, 499, 500, 999, 1499)]
+    assert told == pytest.approx([2e-5, 1e-2, 1e-2, 1e-2 * 500 / 999, 0])
+
+
+def test_changes_reach_inside():
+    recipe = Recipe().with_changes({"model.backbone": "resnet18", "epochs": 3})
+    assert recipe.model.backbone == "resnet18"
+    assert recipe.epochs == 3
+    assert Recipe().with_changes({"model.border": "black", "model.framing": "face"}).model.border == "black"
+
+
+def test_stored_settings_without_a_border_had_the_edges():
+    stored = Recipe().model_dump(mode="json")
+    del stored["model"]["border"]
+    assert with_defaults(stored) == Recipe().model_dump(mode="json")
+    assert with_defaults(stored)["model"]["border"] == "edge"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epoch: 3", "unknown setting 'epoch'; did you mean 'epochs'"),
+        ("model: {backbon: vgg16}", "unknown setting 'backbon'; did you mean 'backbone'"),
+        ("epochs: many", "epochs: input should be a valid integer"),
+        ("epochs: -1", "epochs: input should be greater than or equal to 1"),
+        ("model: {resize: 64, crop: 72}", "a crop of 72 pixels does not fit"),
+        ("model: {border: black}", "border black: for framing face"),
+        ("model: {framing: face, border: white}", "model.border: input should be 'black', 'reflect' or 'edge'"),
+        ("learning_rate: .inf", "learning_rate: input should be a finite number"),
+        ("seed: 99999999999999999999", "seed: input should be less than"),
+        ("- a list", "a recipe is a list of settings"),
+        ("a: b: c", "not readable as YAML"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(tmp_path, text, message):
+    (tmp_path / "recipe.yaml").write_text(text)
+    with pytest.raises(CallError, match=message) as caught:
+        load_recipe(tmp_path / "recipe.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_recipes_and_changes():
+    with pytest.raises(CallError, match="neither a recipe file nor one that ships"):
+        load_recipe("papper")
+    with pytest.raises(CallError, match="did you mean 'learning_rate'"):
+        Recipe().with_changes({"learning_rat": 1})
+    with pytest.raises(CallError, match="backbone has no settings of its own"):
+        Recipe().with_changes({"model.backbone.x": 1})
+    with pytest.raises(CallError, match="unknown setting 'modle'"):
+        Recipe().with_changes({"modle.backbone": "vgg16"})
+
+
+def test_an_empty_file_is_the_defaults(tmp_path):
+    (tmp_path / "empty.yaml").write_text("")
+    assert load_recipe(tmp_path / "empty.yaml") == check_recipe({}, "empty")
