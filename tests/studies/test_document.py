@@ -9,7 +9,7 @@ import pytest
 from measured import five_folds, measured
 from uol.errors import CallError, UolError
 from uol.runs.result import write_result
-from uol.studies.document import block, render, rendered
+from uol.studies.document import DOCUMENTS, block, render, rendered
 from uol.studies.sources import Source
 
 REPOSITORY = Path(__file__).parents[2]
@@ -18,10 +18,10 @@ TEXT = (
 )
 
 
-@pytest.mark.parametrize("name", ["docs/results.md", "README.md"])
+@pytest.mark.parametrize("name", DOCUMENTS, ids=str)
 def test_documents_are_what_the_results_say(name):
     document = REPOSITORY / name
-    assert rendered(document, REPOSITORY / "results") == document.read_text(encoding="utf-8"), (
+    assert rendered(document, REPOSITORY / "results" / DOCUMENTS[name]) == document.read_text(encoding="utf-8"), (
         f"{name} differs from results/: run uol experiment docs --out {name}"
     )
 

@@ -64,8 +64,6 @@ def test_ideas_change_one_thing_of_half():
     assert rows["half-mirrored-only"].augmentation.model_dump() == {
         **load_recipe(BASE).augmentation.model_dump(), "flip": True,
     }  # fmt: skip
-    assert rows["half-more-varied"].augmentation.rotation == rows[HALF].augmentation.rotation
-    assert rows["half-more-varied"].augmentation.mask == 2 * rows[HALF].augmentation.mask
     others = [*five_folds(recipe="matched"), *five_folds(recipe="paper")]
     mine = five_folds(recipe=HALF)
     assert plan.of([*others, *mine]) == mine
@@ -101,12 +99,11 @@ def test_what_is_tried_at_full_size_is_what_was_tried_at_half():
     assert plan.reference == ("uol", STRONG)
     small = {row.recipe.removeprefix("half-"): row.changes for row in find_plan("ideas").rows}
     full = {row.recipe.removeprefix("strong-"): row.changes for row in plan.rows}
-    both = ["plain", "more-varied", "blended", "whole", "levels", "levels-compared"]
+    both = ["plain", "blended", "whole", "levels", "levels-compared"]
     assert [name for name in full if name in small] == both
-    for name in ("plain", "more-varied", "blended"):
+    for name in ("plain", "blended"):
         assert full[name] == small[name]
     assert full["whole"] == {**small["whole"], "model.resize": 2 * small["whole"]["model.resize"]}
-    assert small["blended-more-varied"] == {**small["more-varied"], **small["blended"]}
 
 
 def test_distilled_is_the_best_network_that_begins_as_its_teacher():

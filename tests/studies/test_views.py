@@ -72,7 +72,7 @@ def test_the_brief_table_leaves_plans_to_their_own():
     results = [*five_folds(), *whole_row(recipe="matched")]
     assert [row["what"] for row in view("brief", Source(results)).rows] == ["uol, as published", "uol, recipe `paper`"]
     assert len(view("brief", Source(results[5:], PLANS["modules"])).rows) == 2
-    results = [*five_folds(recipe="strong"), *five_folds(recipe="half"), *five_folds(recipe="strong-more-varied")]
+    results = [*five_folds(recipe="strong"), *five_folds(recipe="half"), *five_folds(recipe="strong-plain")]
     assert [row["what"] for row in view("brief", Source(results)).rows] == ["uol, as published", "uol, recipe `strong`"]
 
 

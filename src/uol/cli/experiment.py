@@ -10,7 +10,6 @@ import typer
 
 from uol.cli import experiment_adjusted, experiment_ensemble, experiment_held_out, experiment_run
 from uol.cli.output import print_json, print_table, progress_bar, say
-from uol.cli.train import DataOption, RootOption
 from uol.errors import CallError
 
 if TYPE_CHECKING:
@@ -258,34 +257,19 @@ def add(
 
 @app.command()
 def release(
-    run: Annotated[
-        list[str],
-        typer.Argument(help="A run on every image of a data set, uol train --split whole; or models that ship."),
-    ],
+    run: Annotated[Path, typer.Argument(help="A run on every image of a data set: uol train --split whole.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder, named as the model shall be called.")],
     recipe: Annotated[str, typer.Option("--recipe", help="Whose figures on the folds stand in the card.")],
     results: ResultsOption = Path("results"),
-    data: DataOption = "scut-fbp5500",
-    root: RootOption = None,
 ) -> None:
     """Make a model ready to be given away: weights in 16 bits, graphs for onnxruntime, and a card with its figures.
 
-    Several models that ship are made one that answers with the mean of their scores: it names them, and has no weights
-    of its own. The data set that trained them (--data, --root) has the images to calibrate it with.
-
     Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
     """
-    from uol.cli.data import load
     from uol.studies.release import release as make
-    from uol.studies.release_together import check_ship, release_together
 
     _check(results)
-    if len(run) > 1:
-        check_ship(run)
-        release_together(run, out, recipe, results, load(data, root, None))
-        say(f"model: {out}, of {len(run)} models that ship")
-        return
-    size, difference = make(Path(run[0]), out, recipe, results)
+    size, difference = make(run, out, recipe, results)
     say(f"model: {out}, {size / 1e6:.1f} MB; graphs differ from PyTorch by at most {difference:.1g}")
 
 
@@ -294,7 +278,7 @@ def docs(
     results: ResultsOption = Path("results"),
     out: Annotated[
         list[Path] | None,
-        typer.Option("--out", "-o", help="A document; docs/results.md, README.md and the models' cards if none."),
+        typer.Option("--out", "-o", help="A document; all documents and the models' cards if none is given."),
     ] = None,
 ) -> None:
     """Make the tables of documents again from the results, and the cards of models that ship; prose stays.
@@ -304,12 +288,12 @@ def docs(
     from uol.scoring import released
     from uol.scoring.folder import CARD
     from uol.storage.files import write_text
-    from uol.studies.document import rendered
+    from uol.studies.document import DOCUMENTS, rendered
     from uol.studies.release import renewed_card
 
     _check(results)
-    for document in out or [Path("docs/results.md"), Path("README.md")]:
-        write_text(document, rendered(document, results))
+    for document in out or DOCUMENTS:
+        write_text(document, rendered(document, results / DOCUMENTS.get(document, "")))
         say(f"tables: {document}")
     for folder in [] if out else map(released.find_model, released.names()):
         write_text(folder / CARD, renewed_card(folder, results))

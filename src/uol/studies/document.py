@@ -16,6 +16,12 @@ from uol.studies.sources import Source, find_source
 from uol.studies.views import view
 
 END = "<!-- end -->"
+ARCHIVE = "archive"  # the folder of results that no other document shows
+DOCUMENTS = {  # each with the folder, within that of the results, that its tables are made from
+    Path("docs/results.md"): "",
+    Path("README.md"): "",
+    Path("results/archive/README.md"): ARCHIVE,
+}
 _START = re.compile(r"^<!-- table: *(\S+)(?: +(\S+))? *-->$")
 _EMPTY = {
     "seeds": "No split was run with more than one seed.",

@@ -162,7 +162,6 @@ def _augmented(**amounts: float | tuple[float, float]) -> dict[str, Any]:
     return {f"augmentation.{name}": amount for name, amount in amounts.items()}
 
 
-_MORE_VARIED = _augmented(grey=0.2, mask=0.3, erase=0.3, blur=0.2, noise=0.03)
 _PLAIN = _augmented(contrast=0.06, brightness=0.02, saturation=(1.0, 1.0), grey=0.0, channel_gain=0.0)
 _MIXED = _augmented(mix=0.4)
 _WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
@@ -177,21 +176,15 @@ _IDEAS = (
     _change(_HALF, "hard targets", "hard-targets", {"order_target": "hard"}),
     _change(_HALF, "pairs by Algorithm 2", "balanced-pairs", {"pairs": "balanced"}),
     _change(_HALF, "closed-form sampling", "closed-form", {"sampling": "closed-form"}),
-    _change(_HALF, "antisymmetric comparisons", "antisymmetric", {"antisymmetric": True}),
     _change(_HALF, "without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
     _HALF_LEVELS,
     _change(_HALF_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
     _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", _TOLD_ALONE, read=True),
     _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
     _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
-    _change(_HALF, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
     _change(_HALF, "colours nearly as they are", "plain", _PLAIN),
     _change(_HALF, "blended faces", "blended", _MIXED),
-    _change(_HALF, "blended, more varied colours and backgrounds", "blended-more-varied", _MORE_VARIED | _MIXED),
     _change(_HALF, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 128}),
-    _change(_HALF, "black corners in place of repeated edges", "black-corners", {"model.border": "black"}),
-    _change(_HALF, "pairs within groups only", "within-groups", {"pairs_within": "group"}),
-    _change(_HALF, "groups seen equally often", "equal-groups", {"group_balance": 1.0}),
 )
 
 _FAST = PlanRow("fast", "uol", FAST, base=FAST, needs="teachers")
@@ -204,7 +197,6 @@ _READINGS = (
             ("one direction", "one-direction", {"scoring.both_directions": False}),
             ("without the mirror image", "no-mirror", {"scoring.mirror": False}),
             ("six views", "six-views", _SIX_VIEWS),
-            ("one brightness and contrast", "levelled", {"scoring.level": True}),
             ("Monte Carlo, T = 8", "sampled-scores", {"scoring.samples": 8}),
             ("at most 1 reference per bin", "references-1", {"references_per_bin": 1}),
             ("at most 3 references per bin", "references-3", {"references_per_bin": 3}),
@@ -220,7 +212,6 @@ _DISTILLED = PlanRow("distilled: best, taught by several", "uol", DISTILLED, bas
 _RECIPES = (
     _STRONG,
     _change(_STRONG, "colours nearly as they are", "plain", _PLAIN),
-    _change(_STRONG, "more varied colours and backgrounds", "more-varied", _MORE_VARIED),
     _change(_STRONG, "blended faces", "blended", _MIXED),
     _STRONG_WHOLE,
     _change(_STRONG_WHOLE, "the same, read: faces aligned", "aligned", {"model.framing": "face"}, read=True),

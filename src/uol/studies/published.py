@@ -72,7 +72,6 @@ VARIANTS: dict[str, dict[str, float]] = {
 
 # Recipes of rows that change something of a method: not what its published figures are of.
 _CHANGED = {row.recipe for plan in PLANS.values() for row in plan.rows if row.recipe not in (row.base, BEST)}
-_CHANGED |= {"distilled-pair-unblended", "distilled-pair-six-views"}
 
 # Share of the pairs of MIFS in the right order; the paper's pairs are those its seven volunteers agreed on.
 MAKEUP: dict[str, float] = {

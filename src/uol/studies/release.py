@@ -13,8 +13,6 @@ from uol.reports.formats import markdown, told_interval
 from uol.runs.groups import group_means
 from uol.runs.result import Result, is_fold, other_setting, read_results
 from uol.runs.train_and_test import MODEL
-from uol.scoring.ensemble import EnsembleScorer
-from uol.scoring.ensemble_folder import load_model
 from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
 from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import fingerprint
@@ -49,12 +47,12 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
 def renewed_card(folder: Path, results: Path) -> str:
     """The card of a released model as the results at hand make it."""
     made = whole_provenance(folder / PROVENANCE)
-    return card(folder.name, load_model(folder), made, results_of(made, results), curves_of(folder, results))
+    return card(folder.name, load_scorer(folder), made, results_of(made, results), curves_of(folder, results))
 
 
 def card(
     name: str,
-    scorer: Scorer | EnsembleScorer,
+    scorer: Scorer,
     made: Mapping[str, Any],
     results: Sequence[Result],
     curves: Sequence[Anchoring] = (),
@@ -71,11 +69,6 @@ def card(
     tested = f"""This network learnt from every image of the data set, so none is left to test it on. The figures are
         means over {folds}: on each, a network made by the same recipe from the other images alone was tested, after its
         last epoch."""
-    if isinstance(scorer, EnsembleScorer):
-        tested = f"""These networks learnt from every image of the data set, so none is left to test them on. The
-            figures are means over {folds}: on each, the mean of the predictions of networks made by the same recipes
-            from the other images alone was tested, each after its last epoch. Intervals of the mean are learnt from
-            the {data["held_out"]} images that all networks held out; on the folds they were not tested."""
     parts = [
         f"""# {name}
 
@@ -89,7 +82,7 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 | | |
 |---|---|
-{_networks(scorer, made)}
+{_network(scorer)}
 | trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
 | recipe | `{results[0].recipe}`{_taught(made["settings"]["teachers"])} |
 
@@ -140,13 +133,10 @@ Commit {made["commit"]}, seed {made["settings"]["seed"]}, torch {machine["torch"
     return "".join(parts)
 
 
-def _networks(scorer: Scorer | EnsembleScorer, made: Mapping[str, Any]) -> str:
+def _network(scorer: Scorer) -> str:
     """The rows of the card's table that say what a model is made of."""
     config = scorer.config
     framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
-    if isinstance(scorer, EnsembleScorer):
-        named = ", ".join(f"`{name}`" for name in made["together"])
-        return f"| networks | {named}, which ship beside it and must be there; {framed} |\n| score | mean of theirs |"
     histogram = _histogram(scorer)
     views = len(scorer.scoring.zooms) * (2 if scorer.scoring.mirror else 1)
     return f"""| network | {config.backbone}, {config.crop} px, {framed} |
@@ -173,7 +163,6 @@ def _figures(row: Row) -> str:
         {"figure": "share of panel means inside their 95 % interval", "value": row["coverage"]},
         {"figure": "correlation of predicted and real spread of ratings", "value": row["dispersion_pc"]},
     ]
-    rows = [one for one in rows if one["value"] is not None]  # means of predictions have no intervals
     return "\n" + markdown(rows, {"figure": "", "value": "mean over folds", "interval": "95 % interval over images"})
 
 
@@ -194,8 +183,7 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     coverage = (
         f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
     )
-    what = "networks" if results[0].ensemble == 1 else "ensembles"
-    told = f"""Mean of {len(found)} {what}, scores mapped linearly between the scales: PC {pc:.4f}
+    told = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
         ({told_interval(ends) or "no interval"}){coverage}."""
     groups = _groups([figures.groups or {} for figures in found], same_images=True)
     return f"## On {other}, which it never saw\n\n{_filled(told)}\n{groups}"
@@ -240,11 +228,10 @@ def whole_provenance(path: Path) -> dict[str, Any]:
 def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
     """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
     data, settings, recipe = made["data"]["name"], made["settings"], made["recipe"]
-    networks = len(made.get("together", [recipe]))
     rows = [
         r
         for r in read_results(results / data)
-        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, networks) and is_fold(r.split)
+        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, 1) and is_fold(r.split)
     ]
     if not rows:
         raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
