@@ -15,8 +15,7 @@ from uol.errors import CallError, UolError
 from uol.ratings.rated_images import Split
 from uol.runs.train_and_test import Origin, trial
 from uol.scoring import released
-from uol.scoring.released import fingerprint, open_model
-from uol.scoring.scorer import Scorer
+from uol.scoring.released import open_model
 from uol.studies.anchoring import measure_anchoring, write_anchoring
 from uol.studies.collect import add
 from uol.studies.release import release, renewed_card
