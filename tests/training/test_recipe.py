@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import timm
 import torch
+import yaml
 
 from uol import methods
 from uol.errors import CallError
+from uol.order.config import LEGACY, ModelConfig, ScoringConfig
 from uol.ratings.scale import Scale
+from uol.runs.result import other_setting
 from uol.runs.run import check_before_reading
-from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe, shipped, with_defaults
+from uol.training.recipe import (
+    Recipe,
+    check_recipe,
+    dump_recipe,
+    load_recipe,
+    shipped,
+    stored_recipe,
+    with_defaults,
+)
 from uol.training.stepper import learning_rate
 
 
@@ -134,3 +147,40 @@ def test_unknown_recipes_and_changes():
 def test_an_empty_file_is_the_defaults(tmp_path):
     (tmp_path / "empty.yaml").write_text("")
     assert load_recipe(tmp_path / "empty.yaml") == check_recipe({}, "empty")
+
+
+def nested(name, value):
+    """Settings with one of them set, by its dotted name."""
+    *groups, last = name.split(".")
+    return {groups[0]: {last: value}} if groups else {last: value}
+
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_a_deleted_setting_is_ignored_if_neutral_and_refused_in_one_line_if_not(name, tmp_path):
+    neutral = LEGACY[name].neutral
+    assert check_recipe(nested(name, neutral), "old") == Recipe()
+    assert Recipe().with_changes({name: neutral}) == Recipe()
+    assert with_defaults(nested(name, neutral)) == Recipe().model_dump(mode="json")
+    line = rf"recipe: {name}: this setting was removed in 0\.2 \({LEGACY[name].why}\)$"
+    with pytest.raises(CallError, match=f"^{line}"):
+        Recipe().with_changes({name: "other"})
+    (tmp_path / "recipe").write_text(yaml.safe_dump(nested(name, "other")), encoding="utf-8")
+    with pytest.raises(CallError, match=line):
+        load_recipe(tmp_path / "recipe")
+
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_results_with_a_deleted_setting_are_still_read_and_told_apart(name):
+    now, neutral, other = ({}, nested(name, LEGACY[name].neutral), nested(name, "other"))
+    assert stored_recipe(other, "old") == Recipe()
+    assert other_setting(now, neutral) is None
+    assert other_setting(neutral, other) is not None
+    assert other_setting(other, now) is not None
+
+
+def test_model_folders_with_deleted_settings_are_still_read():
+    for kind in (ModelConfig, ScoringConfig):
+        old = {
+            name.removeprefix(f"{kind.group}."): legacy.neutral for name, legacy in LEGACY.items() if kind.group in name
+        }
+        assert kind.model_validate_json(json.dumps(old)) == kind()

@@ -118,15 +118,9 @@ class Uol(Method):
 
     def _judged(self, gaussians: Gaussians, points: Tensor | None, batch: Batch) -> Tensor:
         """Logits of a batch's pairs, (T, P, 3): from T points of each image, or in closed form where there are none."""
-        comparator = self.model.comparator
-
-        def judge(first: Tensor, second: Tensor) -> Tensor:
-            if points is None:
-                return comparator.expected(gaussians, first, second)[None]
-            return comparator.pairs(points, first, second)
-
-        logits = judge(batch.first, batch.second)
-        return (logits + judge(batch.second, batch.first).flip(-1)) / 2 if self.recipe.antisymmetric else logits
+        if points is None:
+            return self.model.comparator.expected(gaussians, batch.first, batch.second)[None]
+        return self.model.comparator.pairs(points, batch.first, batch.second)
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
         """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own.

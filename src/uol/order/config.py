@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from uol.images.faces import BORDER, Border
 
 
-class ModelConfig(BaseModel):
-    """What a model is made of; stored in `config.json` of a model folder."""
+class Legacy(NamedTuple):
+    """A deleted setting: the value at which it changed nothing, and why it was deleted."""
+
+    neutral: Any
+    why: str
+
+
+LEGACY: Mapping[str, Legacy] = {
+    "antisymmetric": Legacy(False, "no gain measured"),
+}
+"""Deleted settings, by their dotted names in a recipe: files of earlier versions still name them."""
+
+
+def drop_legacy(settings: Mapping[str, Any], neutral_only: bool, group: str = "") -> dict[str, Any]:
+    """Settings of a recipe, or of one `group` of it ("model"), without deleted ones: all, or those that are neutral."""
+    kept = {}
+    for name, value in settings.items():
+        dotted = f"{group}.{name}" if group else name
+        legacy = LEGACY.get(dotted)
+        if legacy is None or (neutral_only and value != legacy.neutral):
+            kept[name] = drop_legacy(value, neutral_only, dotted) if isinstance(value, Mapping) else value
+    return kept
+
+
+class Settings(BaseModel):
+    """Settings that files keep: unknown names are refused; a deleted setting is ignored if it has its neutral value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    group: ClassVar[str] = ""  # the name of these settings in a recipe; "" for the recipe itself
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_legacy(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        kept = drop_legacy(values, neutral_only=True, group=cls.group)
+        for name in kept:
+            dotted = f"{cls.group}.{name}" if cls.group else name
+            if dotted in LEGACY:
+                line = f"{dotted}: this setting was removed in 0.2 ({LEGACY[dotted].why})"
+                raise PydanticCustomError("removed_setting", "{line}", {"line": line})
+        return kept
+
+
+class ModelConfig(Settings):
+    """What a model is made of; stored in `config.json` of a model folder."""
+
+    group = "model"
 
     backbone: str = Field("vgg16", description="a timm model")
     resize: int = Field(256, gt=0, description="images are resized to this square first")
@@ -77,10 +122,10 @@ def common_view(configs: Sequence[ModelConfig]) -> ModelConfig:
     return largest.model_copy(update={"crop": crop})
 
 
-class ScoringConfig(BaseModel):
+class ScoringConfig(Settings):
     """How comparisons are made and read; stored in `config.json` of a model folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    group = "scoring"
 
     samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
     both_directions: bool = Field(True, description="average each comparison with the one the other way round")

@@ -33,7 +33,7 @@ from uol.runs.folder import is_run, run_folders
 from uol.ratings.scale import Scale
 from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
-from uol.training.recipe import Recipe, check_recipe
+from uol.training.recipe import Recipe, stored_recipe
 from uol.runs.run import RECIPE, held_out_rows
 
 Combined: TypeAlias = Combining | Literal["predictions"]  # what of the members is averaged; of the last none is asked
@@ -263,7 +263,7 @@ def _read_run(folder: Path, rated: RatedImages, combine: Combined) -> MemberRun:
     whole = data.training + data.held_out == len(rated.splits[result.split].train)
     if combine != "predictions" and not whole:
         raise CallError(f"{folder}: was trained on a part of {result.split} only, so what it held out is not known")
-    return MemberRun(folder, result, check_recipe(result.provenance.settings, str(folder / RESULT)))
+    return MemberRun(folder, result, stored_recipe(result.provenance.settings, str(folder / RESULT)))
 
 
 def _check_panels(fold: Fold) -> None:

@@ -18,7 +18,7 @@ from uol.ratings.splits import find_split
 from uol.scoring.config import CONFIG
 from uol.scoring.folder import PROVENANCE
 from uol.ratings.rated_images import Indices, RatedImages, Split
-from uol.training.recipe import Recipe, check_recipe
+from uol.training.recipe import Recipe, stored_recipe
 from uol.runs.run import held_out_rows
 from uol.training.teachers import find_teacher, weights_digest
 
@@ -146,7 +146,7 @@ def _check_held_out(
             its = rows
         else:
             raise CallError(f"{teacher}: was trained on a part of {own} only, so what it held out is not known")
-        training = its[held_out_rows(images, check_recipe(told.made.settings, teacher))[0]]
+        training = its[held_out_rows(images, stored_recipe(told.made.settings, teacher))[0]]
         if np.isin(held_out, training).any():
             raise CallError(
                 f"{teacher}: was trained on images that its pupil holds out to calibrate; "

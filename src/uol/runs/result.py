@@ -409,12 +409,14 @@ def check_repeatable(path: Path, result: Result) -> None:
 
 def other_setting(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     """The first setting in which networks of one row differ; one that came later counts as its default."""
+    from uol.order.config import LEGACY
     from uol.training.recipe import with_defaults  # torch comes with it, which reading a table need not wait for
 
     one, other = with_defaults(one), with_defaults(other)
-    for key in sorted((one.keys() & other.keys()) - OWN_TO_A_RUN):
-        if one[key] != other[key]:
-            return f"{key} is {other[key]!r}, but {one[key]!r}"
+    deleted = LEGACY.keys() & (one.keys() | other.keys())  # with a value that changed the training
+    for key in sorted(((one.keys() & other.keys()) | deleted) - OWN_TO_A_RUN):
+        if one.get(key) != other.get(key):
+            return f"{key} is {other.get(key)!r}, but {one.get(key)!r}"
     return None
 
 

@@ -7,10 +7,11 @@ from typing import Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from uol.order.backbones import IMAGENET_MEAN
+from uol.order.config import Settings
 
 # The ellipse that an aligned face fills, in coordinates from −1 to 1: its centre, and its radii.
 _FACE_CENTRE, _FACE_RADII = (0.0, 0.12), (0.62, 0.84)
@@ -19,13 +20,13 @@ _KNOTS = 5  # of the field that bends images, along each side
 _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
 
 
-class Augmentation(BaseModel):
+class Augmentation(Settings):
     """What may happen to a training image; every amount is drawn anew for each image of each epoch.
 
     Amounts are the largest departure to either side; `grey`, `blur`, `mask`, `erase` and `mix` are probabilities.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    group = "augmentation"
 
     flip: bool = Field(True, description="mirror half of the images")
     random_crop: bool = Field(False, description="crop at a random place instead of the centre")

@@ -206,7 +206,7 @@ def _plan(
     within = group[index] if group is not None and recipe.pairs_within == "group" else None
     if recipe.pairs == "all":
         others = ~np.eye(index.shape[1], dtype=bool)
-        first, second = np.nonzero(np.triu(others) if recipe.antisymmetric else others)
+        first, second = np.nonzero(others)
         shape = (len(index), len(first))
         valid = np.ones(shape, bool) if within is None else within[:, first] == within[:, second]
         pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), valid

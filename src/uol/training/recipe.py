@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from uol.errors import CallError
-from uol.order.config import ModelConfig, ScoringConfig
+from uol.order.config import LEGACY, ModelConfig, ScoringConfig, Settings, drop_legacy
 from uol.training.augmentation import Augmentation
 
+_GROUPS: Mapping[str, type[Settings]] = {"model": ModelConfig, "scoring": ScoringConfig, "augmentation": Augmentation}
 
-class Recipe(BaseModel):
+
+class Recipe(Settings):
     """The settings of one training run; the defaults are the paper's, or stated where the paper is silent."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     method: str = Field("uol", description="one of uol.methods.names()")
     model: ModelConfig = ModelConfig()
@@ -47,9 +47,6 @@ class Recipe(BaseModel):
     samples: int = Field(8, ge=1, description="T in training; open in the paper, and the figure is stable in it")
     sampling: Literal["monte-carlo", "closed-form"] = Field(
         "monte-carlo", description="T draws per image, or the exact mean behind the comparator's first layer, undrawn"
-    )
-    antisymmetric: bool = Field(
-        False, description="judge pairs both ways and average, as scoring does; of all pairs, each is then taken once"
     )
     margin: float = Field(1.0, ge=0, description="τ of the ordinal hinge; open in the paper")
     alpha: float = Field(1e-4, ge=0, description="α: weight of the ordinal hinge")
@@ -165,7 +162,7 @@ class Recipe(BaseModel):
                 if part not in place:
                     raise CallError(_unknown(part, place))
                 place = place[part]
-            if last not in place:
+            if last not in place and name not in LEGACY:
                 raise CallError(_unknown(last, place))
             place[last] = value
         return check_recipe(values, "recipe")
@@ -190,29 +187,31 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         return Recipe.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        if first["type"] == "value_error":
+        if first["type"] in ("value_error", "removed_setting"):
             raise CallError(f"{source}: {first['msg'].removeprefix('Value error, ')}") from error
         *path, last = first["loc"]
         if first["type"] == "extra_forbidden":
-            rooms: dict[str, type[BaseModel]] = {
-                "model": ModelConfig, "scoring": ScoringConfig, "augmentation": Augmentation,
-            }  # fmt: skip
-            known = rooms[str(path[0])] if path else Recipe
+            known = _GROUPS[str(path[0])] if path else Recipe
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
         place = ".".join(str(part) for part in first["loc"])
         message = first["msg"][0].lower() + first["msg"][1:]
         raise CallError(f"{source}: {place}: {message}, not {first['input']!r}") from error
 
 
+def stored_recipe(settings: Mapping[str, Any], source: str) -> Recipe:
+    """The recipe of a finished run, by the settings that its result keeps, without the deleted ones among them."""
+    return check_recipe(drop_legacy(settings, neutral_only=False), source)
+
+
 def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored settings as they would be written now: what is newer than they had its default, at every level."""
+    """Stored settings as they would be written now: with the defaults of newer ones, without neutral deleted ones."""
 
     def filled(defaults: Any, stored: Any) -> Any:
         if not (isinstance(defaults, dict) and isinstance(stored, Mapping)):
             return stored
         return {**stored, **{key: filled(value, stored.get(key, value)) for key, value in defaults.items()}}
 
-    found: dict[str, Any] = filled(Recipe().model_dump(mode="json"), settings)
+    found: dict[str, Any] = filled(Recipe().model_dump(mode="json"), drop_legacy(settings, neutral_only=True))
     return found
 
 
