@@ -26,10 +26,11 @@ from PIL import Image
 from torch import Tensor
 
 from scoring import scorer_of
-from uol.images.decoding import can_share
+from uol.images.framing import FramedFile, Framer
+from uol.images.parallel_reading import can_share
 from uol.images.read import find_images, read_image
 from uol.order.config import ModelConfig
-from uol.scoring.bulk import FramedFile, frame_file, row, score_files, whole_batches
+from uol.scoring.bulk import row, score_files, whole_batches
 from uol.scoring.folder import load_scorer
 from uol.scoring.row_file import RowFile
 from uol.scoring.scorer import Scorer
@@ -125,8 +126,8 @@ def backbone_from_bytes(found: Findings, scorer: Scorer, batch: int, repeats: in
 
 def framed_pixels(files: list[Path], config: ModelConfig) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
     """The framed pixels of files that can be read."""
-    whole = config.model_copy(update={"framing": "whole"})
-    read = (frame_file(path, whole)[0].pixels for path in files)
+    framer = Framer(config.resize, config.crop)
+    read = (framer.frame(path)[0].pixels for path in files)
     return [pixels for pixels in read if pixels is not None]
 
 
@@ -186,7 +187,7 @@ def pipeline_alone(found: Findings, name: str, files: list[Path], config: ModelC
         for workers in sorted({1, max(1, cores // 2), cores}, reverse=True):
             some = files[: 400 * workers]
             began, own = time.perf_counter(), time.process_time()
-            for _ in whole_batches(some, config, size, workers, processes):
+            for _ in whole_batches(some, Framer(config.resize, config.crop), size, workers, processes):
                 pass
             seconds, own = time.perf_counter() - began, time.process_time() - own
             way = f"{workers} processes" if processes else f"{workers} threads"

@@ -22,7 +22,7 @@ def looked(monkeypatch, tmp_path):
     """The images in which a face was looked for; a grey wall has none, a red picture a doubtful one."""
     seen = []
 
-    def find_face(image, size, border):
+    def find_face(image, size):
         seen.append(image)
         pixel = np.asarray(read_image(image))[0, 0]
         if np.ptp(pixel) < 20:
@@ -115,18 +115,3 @@ def test_arrays_have_names_too(looked, tmp_path):
     pixels = np.full((2, 20, 20, 3), (10, 200, 10), np.uint8)
     rows = align_into(tmp_path / "out", pixels, ["face-1", "face-2"], 16)
     assert [row.face for row in rows] == ["face-1.png", "face-2.png"]
-
-
-def test_an_image_that_another_thread_meets_meanwhile_is_taken_as_kept(looked, photographs, monkeypatch):
-    cache = face_cache.FaceCache(size=16)
-    kept = cache.get(photographs[1])
-    read, calls = face_cache._read, []
-
-    def late(place, size):  # the first look finds nothing: the other thread has not written yet
-        calls.append(place)
-        return None if len(calls) == 1 else read(place, size)
-
-    monkeypatch.setattr(face_cache, "_read", late)
-    again = cache.get(photographs[1])
-    assert np.array_equal(again.image, kept.image)
-    assert len(looked) == 1

@@ -13,6 +13,7 @@ from PIL import Image
 
 from uol.errors import UolError
 from uol.images import cache as image_cache
+from uol.images import framing
 from uol.images.cache import cached_images
 from uol.images.framing import pack_images
 
@@ -34,8 +35,8 @@ def paths(tmp_path):
 def decoded(monkeypatch):
     """The images that were decoded, in order."""
     seen = []
-    real = image_cache.framed
-    monkeypatch.setattr(image_cache, "framed", lambda path, *how: seen.append(path) or real(path, *how))
+    real = framing.read_image
+    monkeypatch.setattr(framing, "read_image", lambda path: seen.append(path) or real(path))
     return seen
 
 

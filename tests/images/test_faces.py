@@ -5,6 +5,7 @@ Photographs cannot be shipped: coloured discs stand for the five points, and a f
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import subprocess
@@ -33,7 +34,6 @@ from uol.images.faces import (
     Face,
     FaceError,
     align_face,
-    beyond,
     choose_main,
     detect_faces,
     face_problems,
@@ -440,21 +440,16 @@ def test_shrinking_averages():
 
 
 @pytest.mark.usefixtures("cv2")
-def test_borders():
+def test_beyond_the_photograph_its_edge_is_repeated():
     pixels = np.full((100, 100, 3), 200, np.uint8)
     pixels[:, :10] = 90
     face = upright(100, -50)  # the left half of the frame lies beyond the photograph
-    corner = {border: align_face(pixels, face, 100, border).image[50, 5] for border in ("black", "reflect", "edge")}
-    assert corner["black"].tolist() == [0, 0, 0]
-    assert corner["reflect"].tolist() == [200, 200, 200]
-    assert corner["edge"].tolist() == [90, 90, 90]
+    assert align_face(pixels, face, 100).image[50, 5].tolist() == [90, 90, 90]
 
 
-def test_wrong_size_and_border_are_refused():
+def test_a_wrong_size_is_refused():
     with pytest.raises(CallError, match="at least 1 pixel"):
         align_face(Image.new("RGB", (9, 9)), upright(9), 0)
-    with pytest.raises(CallError, match="black, reflect, edge; got 'blue'"):
-        align_face(Image.new("RGB", (9, 9)), upright(9), 9, "blue")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("package")
@@ -503,7 +498,7 @@ def finder(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Stands for `find_face`: black images have no face; every call is noted."""
     calls: list[Any] = []
 
-    def find(image: Any, size: int = 256, border: str = "edge") -> AlignedFace:
+    def find(image: Any, size: int = 256) -> AlignedFace:
         calls.append(image)
         pixels = np.asarray(faces.read_image(image))
         if not pixels.any():
@@ -534,19 +529,6 @@ def same(a: AlignedFace, b: AlignedFace) -> bool:
     )
 
 
-@pytest.mark.parametrize("angle", [0.0, 0.3, -2.0])
-@pytest.mark.parametrize("side", [30.0, 90.0, 400.0])
-def test_what_lies_beyond_the_photograph_is_what_black_fills(angle, side):
-    pytest.importorskip("cv2")
-    face = face_at(matrix_of(angle, side, -0.1 * side, 7.5))
-    white = np.full((50, 70, 3), 255, np.uint8)
-    filled = align_face(white, face, 64, "black").image[..., 0] < 128
-    told = beyond(face, (70, 50), 64)
-    assert told.any()
-    assert (filled != told).mean() < 0.01  # of pixels that the edge of the photograph cuts through
-    assert not beyond(upright(64), (64, 64), 64).any()
-
-
 def test_cache_answers_by_content(tmp_path, finder):
     cache = FaceCache(tmp_path / "cache", size=16)
     first = cache.get(picture(tmp_path / "a.png", 100))
@@ -557,43 +539,17 @@ def test_cache_answers_by_content(tmp_path, finder):
     assert len(finder) == 2
 
 
-def test_size_border_and_version_are_part_of_the_key(tmp_path, finder, monkeypatch):
+def test_size_and_version_are_part_of_the_key(tmp_path, finder, monkeypatch):
     path = picture(tmp_path / "a.png", 100)
-    places = {FaceCache(tmp_path, size, border).place(path) for size in (16, 32) for border in ("edge", "black")}
+    places = {FaceCache(tmp_path, size).place(path) for size in (16, 32)}
     monkeypatch.setattr(face_cache, "VERSION", face_cache.VERSION + 1)
-    assert len(places | {FaceCache(tmp_path, 16).place(path)}) == 5
+    assert len(places | {FaceCache(tmp_path, 16).place(path)}) == 3
 
 
-def test_a_face_kept_with_one_border_is_aligned_anew_with_another(tmp_path, monkeypatch):
-    pytest.importorskip("cv2")
-    pixels = np.random.default_rng(0).integers(1, 256, (40, 60, 3), dtype=np.uint8)
-    face = upright(80.5, -20.25, -30.5)
-    calls: list[Any] = []
-
-    def find(image: Any, size: int = 256, border: Any = "edge") -> AlignedFace:
-        calls.append(border)
-        aligned = align_face(image, face, size, border)
-        return replace(aligned, problems=("2 faces: largest taken", *aligned.problems))
-
-    monkeypatch.setattr(face_cache, "find_face", find)
-    cache = FaceCache(tmp_path, size=32)
-    assert cache.place(pixels) == cache.place(pixels, "edge") == FaceCache(tmp_path, 32, "edge").place(pixels)
-    kept = {border: cache.get(pixels, border) for border in ("edge", "black", "reflect")}
-    assert calls == ["edge"]
-    for border, aligned in kept.items():
-        assert same(aligned, find(pixels, 32, border))
-        assert same(aligned, FaceCache(tmp_path, 32, border).get(pixels))  # type: ignore[arg-type]
-    assert calls == ["edge", "edge", "black", "reflect"]
-    assert len({aligned.image.tobytes() for aligned in kept.values()}) == 3
-
-
-def test_an_image_without_a_face_has_none_with_any_border(tmp_path, finder):
-    cache, path = FaceCache(tmp_path / "cache", size=16), picture(tmp_path / "a.png", 0)
-    for border in ("edge", "black"):
-        with pytest.raises(FaceError, match="no face found"):
-            cache.get(path, border)  # type: ignore[arg-type]
-        assert cache.place(path, border).with_suffix(".json").is_file()  # type: ignore[arg-type]
-    assert len(finder) == 1
+def test_entries_of_earlier_versions_are_still_found(tmp_path):
+    path = picture(tmp_path / "a.png", 100)
+    key = hashlib.sha256(b"1 16 edge " + path.read_bytes()).hexdigest()
+    assert FaceCache(tmp_path, 16).place(path) == tmp_path / "faces" / key[:2] / key
 
 
 def test_cache_takes_arrays_and_images(tmp_path, finder):

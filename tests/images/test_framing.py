@@ -14,11 +14,11 @@ from uol.images import framing
 from uol.images.cache import cached_images
 from uol.images.face_cache import FaceCache
 from uol.images.faces import AlignedFace, Face, FaceError
-from uol.images.framing import framed, pack_images
+from uol.images.framing import Framer, fit_square, pack_images
+from uol.images.read import read_image
 from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
-from uol.scoring.bulk import frame_file
 from uol.training.batches import PackedImages
 
 pytest.importorskip("cv2")
@@ -39,21 +39,18 @@ def detector(monkeypatch):
     """A detector that takes the upper left square for the face, and counts how often it is asked."""
     asked = []
 
-    def find(image, size=256, border="edge"):
+    def find(image, size=256):
         asked.append(image)
         square = np.array(Image.open(image).convert("RGB").crop((0, 0, 20, 20)).resize((size, size)))
-        square[:, : size // 8] = {"edge": 128, "reflect": 200, "black": 0}[border]
         return AlignedFace(square, Face((0.0, 0.0, 20.0, 20.0), np.ones((5, 2)), 1.0))
 
     monkeypatch.setattr(framing, "find_face", find)
-    monkeypatch.setattr("uol.images.faces.find_face", find)
     monkeypatch.setattr("uol.images.face_cache.find_face", find)
-    monkeypatch.setattr("uol.images.face_cache.align_face", lambda image, _, size, border: find(image, size, border))
     return asked
 
 
 def test_whole_images_are_not_searched(pictures, detector):
-    assert framed(pictures[0], "whole").size == (30, 40)
+    assert np.array_equal(Framer(24).pixels(pictures[0]), fit_square(read_image(pictures[0]), 24))
     assert detector == []
 
 
@@ -63,20 +60,19 @@ def test_training_and_scoring_see_the_same_face(pictures, detector):
     assert not np.array_equal(trained, cached_images(pictures, 24))
 
 
-@pytest.mark.parametrize("border", ["edge", "reflect", "black"])
-def test_every_way_to_frame_a_face_has_the_models_border(pictures, detector, tmp_path, border):
-    config = ModelConfig(backbone="test_byobnet", resize=24, crop=24, framing="face", border=border)
-    corner = {"edge": 128, "reflect": 200, "black": 0}[border]
+@pytest.mark.parametrize("framing", ["face", "whole"])
+def test_every_way_to_frame_an_image_gives_the_same_pixels(pictures, detector, tmp_path, framing):
+    config = ModelConfig(backbone="test_byobnet", resize=24, crop=20, framing=framing)
     rated = RatedImages("faces", pictures, [path.name for path in pictures], np.arange(3.0), Scale(0, 2))
     trained = PackedImages.pack(rated, config).centre.numpy()
-    assert (trained[..., 0] == corner).all()
-    assert np.array_equal(trained, pack_images(pictures, 24, 24, "face", border))
-    for cache in (None, FaceCache(tmp_path / "faces"), FaceCache(tmp_path / "faces", border="reflect")):
-        scored = [frame_file(path, config, cache=cache)[0].pixels for path in pictures]
-        assert np.array_equal(trained, scored)
+    assert np.array_equal(trained, pack_images(pictures, 24, 20, framing))
+    for cache in (None, FaceCache(tmp_path / "faces")):
+        framer = config.framer(cache)
+        assert np.array_equal(trained, [framer.frame(path)[0].pixels for path in pictures])
+        assert np.array_equal(trained, [framer.pixels(path).transpose(2, 0, 1) for path in pictures])
 
 
-def test_packs_of_another_border_are_others_and_older_ones_are_still_found(pictures, detector, tmp_path):
+def test_packs_of_earlier_versions_are_still_found(pictures, detector, tmp_path):
     def old_key(paths, resize):
         digest = hashlib.sha256(f"1 {resize} face 1\n".encode())
         for path in paths:
@@ -85,14 +81,9 @@ def test_packs_of_another_border_are_others_and_older_ones_are_still_found(pictu
             digest.update(known.encode())
         return digest.hexdigest()
 
-    for border in ("edge", "black"):
-        cached_images(pictures, 24, tmp_path / "cache", framing="face", border=border)
-    kept = {path.stem for path in (tmp_path / "cache" / "images").glob("*.npy")}
-    assert len(kept) == 2
-    assert old_key(pictures, 24) in kept
-    for border in ("edge", "black"):  # which images taken whole do not have
-        cached_images(pictures, 24, tmp_path / "whole", border=border)
-    assert len(list((tmp_path / "whole" / "images").glob("*.npy"))) == 1
+    cached_images(pictures, 24, tmp_path / "cache", framing="face")
+    (kept,) = (tmp_path / "cache" / "images").glob("*.npy")
+    assert kept.stem == old_key(pictures, 24)
 
 
 def test_faces_are_looked_for_once(pictures, detector, tmp_path):
@@ -104,7 +95,7 @@ def test_faces_are_looked_for_once(pictures, detector, tmp_path):
 
 
 def test_an_image_without_a_face_is_named(pictures, monkeypatch, tmp_path):
-    def none(image, size=256, border="edge"):
+    def none(image, size=256):
         raise FaceError(f"{image}: no face found")
 
     monkeypatch.setattr("uol.images.face_cache.find_face", none)

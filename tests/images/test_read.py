@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from uol.errors import CallError, ImageError
-from uol.images.framing import pack_images
-from uol.images.read import find_images, fit_square, read_image
+from uol.images.framing import fit_square, pack_images
+from uol.images.read import find_images, read_image
 
 RED = (255, 0, 0)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from uol.images import framing
 from uol.images.faces import AlignedFace, Face, FaceError
 from uol.order.config import ModelConfig
 from uol.scoring import bulk
 from uol.scoring.base import AskedWithImages
-from uol.scoring.bulk import frame_file, score_files
+from uol.scoring.bulk import score_files
 from uol.scoring.scores import Score
 
 WHOLE = ModelConfig(backbone="test_byobnet", resize=16, crop=12)
@@ -87,14 +87,14 @@ def test_nothing_to_score():
 
 
 def test_a_fault_of_a_decoder_costs_one_image(files, monkeypatch):
-    real = bulk.read_image
+    real = framing.read_image
 
     def faulty(path):
         if Path(path).name == "03.png":
             raise ZeroDivisionError("in a decoder")
         return real(path)
 
-    monkeypatch.setattr(bulk, "read_image", faulty)
+    monkeypatch.setattr(framing, "read_image", faulty)
     rows = [row for _, found in score_files(Brightness(), files[:6]) for row in found]
     assert [row["error"] is None for row in rows] == [True, True, True, False, True, True]
     assert "ZeroDivisionError: in a decoder" in rows[3]["error"]
@@ -114,11 +114,8 @@ def faces(monkeypatch):
             for k in range(count)
         ]
 
-    module = SimpleNamespace(
-        find_face=lambda path, border="edge": found(path, 1)[0], find_faces=lambda path, border="edge": found(path, 2)
-    )
-    monkeypatch.setattr("uol.images.faces.find_face", module.find_face)
-    monkeypatch.setattr("uol.images.faces.find_faces", module.find_faces)
+    monkeypatch.setattr(framing, "find_face", lambda path: found(path, 1)[0])
+    monkeypatch.setattr(framing, "find_faces", lambda path: found(path, 2))
 
 
 def test_faces_have_their_place_in_the_row(files, faces):
@@ -137,7 +134,7 @@ def test_all_faces_have_a_row_each(files, faces):
 def test_framing_equals_packing(files):
     from uol.images.framing import pack_images
 
-    (one,) = frame_file(files[2], WHOLE)
+    (one,) = WHOLE.framer().frame(files[2])
     assert np.array_equal(one.pixels, pack_images([files[2]], 16, 12)[0])
 
 
@@ -210,15 +207,13 @@ def test_faces_found_before_are_not_looked_for_again(files, faces, monkeypatch, 
     from uol.images import face_cache
     from uol.images.face_cache import FaceCache
 
-    monkeypatch.setattr(face_cache, "find_face", lambda path, size, border: bulk_find(path))
     looked = []
 
-    def bulk_find(path):
-        from uol.images.faces import find_face
-
+    def find(path, size):
         looked.append(path)
-        return find_face(path)
+        return framing.find_face(path)
 
+    monkeypatch.setattr(face_cache, "find_face", find)
     cache = FaceCache(tmp_path / "cache")
     first = list(score_files(Brightness(FACE), files[:3], cache=cache))
     assert len(looked) == 3

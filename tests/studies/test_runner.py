@@ -241,16 +241,6 @@ def test_a_pupil_of_each_splits_teacher_is_tested_later(folded, unrated, tmp_pat
         assert (outcome.state, outcome.problem) == ("done", "")
 
 
-def test_a_set_is_packed_once_for_each_border(folded, tmp_path, monkeypatch):
-    packed = []
-    monkeypatch.setattr(runner, "pack_other", lambda other, model, progress: packed.append(model.border) or object())
-    bench = Bench(folded, tmp_path, {})
-    face = quick_recipe().with_changes({"model.framing": "face"})
-    for border in ("edge", "black", "edge"):
-        bench.training(face.with_changes({"model.border": border}))
-    assert packed == ["edge", "black"]
-
-
 def test_a_scorer_is_made_again_for_a_reading(folded, drawn_b, tmp_path):
     """With other references the same network says something else; the row is read once for each network and rule."""
     fewer = PlanRow("d", "order-learning", "matched-fewer", {"references_per_bin": 1}, network=ORDER)

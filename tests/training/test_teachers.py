@@ -79,22 +79,6 @@ def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
     assert torch.allclose(told, Teachers([model], MODEL).judge(shown, *rows).order, atol=1e-6)
 
 
-def test_a_teacher_used_to_another_border_is_refused(folder):
-    pupil = MODEL.model_copy(update={"framing": "face", "border": "black"})
-    told = "sees another part of images .whole, 32 of 32 pixels; its pupil face, 32 of 32 pixels, black beyond"
-    with pytest.raises(CallError, match=told):
-        Teachers.load([folder], pupil)
-    config = Path(folder) / "config.json"
-    values = json.loads(config.read_text())
-    for border in ("black", "edge"):
-        config.write_text(json.dumps(values | {"model": values["model"] | {"framing": "face", "border": border}}))
-        if border == "black":
-            Teachers.load([folder], pupil)
-        else:
-            with pytest.raises(CallError, match="its pupil face, 32 of 32 pixels, black beyond the photograph"):
-                Teachers.load([folder], pupil)
-
-
 def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
     recipe = quick_recipe(teachers=[folder], teacher_weight=0.25)
     batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]

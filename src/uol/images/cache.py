@@ -16,12 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from uol.errors import ImageError, UolError
-from uol.images.detector import opencv
 from uol.images.face_cache import VERSION as FACE_VERSION
 from uol.images.face_cache import FaceCache, default_folder
-from uol.images.faces import BORDER, Border
-from uol.images.framing import Framing, framed, pack_images
-from uol.images.read import Images, fit_square
+from uol.images.framing import Framer, Framing, pack_images
+from uol.images.read import Images
 from uol.storage.files import replacing, write_json
 
 VERSION = 1  # raise it whenever a change of decoding or resizing changes a pixel: old files are then passed over
@@ -40,7 +38,6 @@ def cached_images(
     folder: PathLike | None = None,
     progress: Progress | None = None,
     framing: Framing = "whole",
-    border: Border = BORDER,
 ) -> Pixels:
     """Images as `pack_images` gives them, uint8 (n, 3, resize, resize), from one file that is mapped, not read.
 
@@ -50,20 +47,20 @@ def cached_images(
     `UolError` where images cannot be read, with their number and the first of them.
     """
     if not _are_paths(images):
-        return pack_images(images, resize, framing=framing, border=border)
-    key = _key(images, resize, framing, border)
+        return pack_images(images, resize, framing=framing)
+    key = _key(images, resize, framing)
     place = (default_folder() if folder is None else Path(folder)) / "images" / f"{key}.npy"
     shape = (len(images), 3, resize, resize)
     pixels = _read(place, shape)
     if pixels is not None:
         return pixels
     try:
-        _write(place, shape, _decode(images, resize, progress, framing, border))
+        _write(place, shape, _decode(images, resize, progress, framing))
     except UolError as error:
         if not isinstance(error.__cause__, OSError):
             raise
         warnings.warn(f"decoded images are not kept: {error}", stacklevel=2)  # a full disk must not stop a training
-        return np.stack(list(_decode(images, resize, progress, framing, border)))
+        return np.stack(list(_decode(images, resize, progress, framing)))
     pixels = _read(place, shape)
     if pixels is None:
         raise UolError(f"{place}: what was just written there reads differently; free or replace that disk")
@@ -74,12 +71,9 @@ def _are_paths(images: Images) -> TypeGuard[Sequence[PathLike]]:
     return len(images) > 0 and all(isinstance(image, str | os.PathLike) for image in images)
 
 
-def _key(paths: Sequence[PathLike], resize: int, framing: Framing, border: Border) -> str:
-    """A digest of the version, the size, the framing, and each file's place, length and time of change.
-
-    The usual border is not named: files from before there was a choice have it.
-    """
-    frame = f" face {FACE_VERSION}{'' if border == BORDER else f' {border}'}" if framing == "face" else ""
+def _key(paths: Sequence[PathLike], resize: int, framing: Framing) -> str:
+    """A digest of the version, the size, the framing, and each file's path, length and time of change."""
+    frame = f" face {FACE_VERSION}" if framing == "face" else ""
     digest = hashlib.sha256(f"{VERSION} {resize}{frame}\n".encode())
     folders: dict[str, str] = {}  # resolving a folder once, not once per image, saves a second in ten thousand
     for path in paths:
@@ -95,17 +89,14 @@ def _key(paths: Sequence[PathLike], resize: int, framing: Framing, border: Borde
     return digest.hexdigest()
 
 
-def _decode(
-    paths: Sequence[PathLike], resize: int, progress: Progress | None, framing: Framing, border: Border
-) -> Iterator[Pixels]:
+def _decode(paths: Sequence[PathLike], resize: int, progress: Progress | None, framing: Framing) -> Iterator[Pixels]:
     """The images one by one, in order; decoders leave Python's lock, so threads use all cores."""
-    faces = FaceCache() if framing == "face" else None
-    if faces is not None:
-        opencv()  # a missing package is one error at the start, not one for each image
+    framer = Framer(resize, framing=framing, cache=FaceCache() if framing == "face" else None)
+    framer.check_packages()
 
     def one(path: PathLike) -> Pixels | ImageError:
         try:
-            return np.ascontiguousarray(fit_square(framed(path, framing, faces, border), resize).transpose(2, 0, 1))
+            return np.ascontiguousarray(framer.pixels(path).transpose(2, 0, 1))
         except ImageError as error:
             return error
 

@@ -9,16 +9,15 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from uol.errors import ImageError, UolError
 from uol.images.detector import opencv
-from uol.images.faces import BORDER, AlignedFace, Border, Face, FaceError, align_face, find_face, no_face
+from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
 from uol.images.read import ImageLike, read_image
 from uol.storage.files import replacing, write_json
 
@@ -37,39 +36,36 @@ def default_folder() -> Path:
 class FaceCache:
     """Aligned faces in a folder: `faces/ab/abcd….json` says what was found, the `.png` beside it is the crop.
 
-    The key is a digest of the image's content, the size, the border and `VERSION`; a name or a date does not matter.
+    The key is a digest of the image's content, the size and `VERSION`; a name or a date does not matter.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, size: int = 256, border: Border = BORDER) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None = None, size: int = 256) -> None:
         self.folder = (default_folder() if folder is None else Path(folder)) / "faces"
         self.size = size
-        self.border: Border = border
         self._writable = True
 
-    def get(self, image: ImageLike, border: Border | None = None) -> AlignedFace:
-        """The aligned face of an image, from the folder or made and kept there; a `border` counts in place of its own.
+    def get(self, image: ImageLike) -> AlignedFace:
+        """The aligned face of an image, read from the folder or found and stored there.
 
-        That an image shows no face is kept too, and raised again as `FaceError`; a damaged entry is made anew. A face
-        that was kept with another border is not looked for again.
+        That an image shows no face is stored too, and raised again as `FaceError`; a damaged entry is replaced.
         """
-        border = self.border if border is None else border
-        place = self.place(image, border)
+        place = self.place(image)
         entry = _read(place, self.size)
         if isinstance(entry, AlignedFace):
             return entry
         if entry == "no face":
             raise FaceError(no_face(image))
         try:
-            aligned = self._found_before(image, border) or find_face(image, self.size, border)
+            aligned = find_face(image, self.size)
         except FaceError:
             self._keep(place, None)
             raise
         self._keep(place, aligned)
         return aligned
 
-    def place(self, image: ImageLike, border: Border | None = None) -> Path:
+    def place(self, image: ImageLike) -> Path:
         """Where an image's entry is, without its suffix."""
-        digest = hashlib.sha256(f"{VERSION} {self.size} {self.border if border is None else border} ".encode())
+        digest = hashlib.sha256(f"{VERSION} {self.size} edge ".encode())  # "edge" is in the keys of earlier versions
         if isinstance(image, str | os.PathLike):
             try:
                 digest.update(Path(image).read_bytes())
@@ -80,21 +76,6 @@ class FaceCache:
             digest.update(f"pixels {pixels.shape} ".encode() + pixels.tobytes())
         key = digest.hexdigest()
         return self.folder / key[:2] / key
-
-    def _found_before(self, image: ImageLike, border: Border) -> AlignedFace | None:
-        """The face that an entry of another border has, aligned anew: where a face is does not depend on the border.
-
-        One of the same border is there where another thread has met the same image meanwhile.
-        """
-        for other in get_args(Border):
-            entry = _read(self.place(image, other), self.size)
-            if isinstance(entry, AlignedFace) and other == border:
-                return entry
-            if isinstance(entry, AlignedFace):
-                return replace(entry, image=align_face(image, entry.face, self.size, border).image)
-            if entry == "no face":
-                raise FaceError(no_face(image))
-        return None
 
     def _keep(self, place: Path, aligned: AlignedFace | None) -> None:
         if not self._writable:
@@ -111,12 +92,11 @@ def align_many(
     size: int = 256,
     cache: FaceCache | None = None,
     progress: Callable[[int, int], None] | None = None,
-    border: Border = BORDER,
     workers: int = 1,
 ) -> Iterator[tuple[int, AlignedFace | ImageError]]:
     """Align many images, in order: (index, aligned face), or (index, error) where an image fails; none ends the run.
 
-    `progress(done, total)` is called after each. With a cache, its size and border count. Threads (`workers`) help
+    `progress(done, total)` is called after each. With a cache, its size counts. Threads (`workers`) help
     where cores are free: most of the time is spent in OpenCV, outside Python's lock.
     """
     opencv()  # a missing package is one error at the start, not one for each image
@@ -125,7 +105,7 @@ def align_many(
     def one(index: int) -> AlignedFace | ImageError:
         image = images[index]
         try:
-            return find_face(image, size, border) if cache is None else cache.get(image)
+            return find_face(image, size) if cache is None else cache.get(image)
         except ImageError as error:
             return error
         except UolError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,6 @@ from PIL import Image
 from uol.errors import CallError, ImageError
 from uol.images.detector import Floats, detect, look_again, opencv
 from uol.images.read import ImageLike, read_image
-
-Border = Literal["black", "reflect", "edge"]
 
 # The median over SCUT-FBP5500's 5500 images of the detector's own five points, as fractions of the frame
 # (`template_from_points` repeats it): left eye, right eye, nose, left and right corner of the mouth, as seen in the
@@ -30,11 +28,6 @@ TEMPLATE.setflags(write=False)
 # weights 4, 8, 16, 32 leave 4, 2, 1, 0 of them with an eye over 3 % away, and the mouth 1.6, 1.7, 1.9, 2.2 % away.
 WEIGHTS: Floats = np.array([64.0, 64.0, 1.0, 1.0, 1.0])
 
-# Half of SCUT-FBP5500's frames reach more than 5 % beyond the photograph, a third of MEBeauty's: black there would
-# tell the one from the other, and reflection gives tight portraits a second pair of eyes. A repeated edge leaves
-# streaks. Models and packed images that name no border were made with this one.
-BORDER: Border = "edge"
-
 SURE = 0.95  # below it the detector's second faces are mostly ornaments, above it mostly people
 BYSTANDER = 0.25  # a face under a quarter of the main one's size is background, not a second sitter
 NEARLY_LARGEST = 0.8  # faces this near to the largest are equals: the one nearest the centre is meant
@@ -45,7 +38,7 @@ CUT_OFF = 0.10  # part of the face beyond the photograph; up to there only hair 
 SETTLED = 0.01  # eyes found this near to the template need no second look
 MISPLACED = 0.03  # eyes found further away than this are reported
 MAX_LOOKS = 4
-_FACE_CENTRE, _FACE_RADII = (0.50, 0.56), (0.31, 0.42)  # the ellipse that a face fills in the frame
+ELLIPSE_CENTRE, ELLIPSE_RADII = (0.50, 0.56), (0.31, 0.42)  # a face in its aligned frame, in parts of the frame
 _WARP_LIMIT = 30_000  # OpenCV's warp counts source pixels in 16 bits
 
 
@@ -85,28 +78,28 @@ class AlignedFace:
     problems: tuple[str, ...] = ()
 
 
-def find_face(image: ImageLike, size: int = 256, border: Border = BORDER) -> AlignedFace:
+def find_face(image: ImageLike, size: int = 256) -> AlignedFace:
     """Decode an image, find its main face and align it; `FaceError` where there is none."""
     photo = read_image(image)
     faces = detect_faces(photo)
     if not faces:
         raise FaceError(no_face(image))
     main = choose_main(faces, photo.size)
-    aligned = align_face(photo, main, size, border)
+    aligned = align_face(photo, main, size)
     people = sum(face.confidence >= SURE and face.size >= BYSTANDER * main.size for face in faces)
     if people > 1:
         return replace(aligned, problems=(f"{people} faces: largest taken", *aligned.problems))
     return aligned
 
 
-def find_faces(image: ImageLike, size: int = 256, border: Border = BORDER) -> list[AlignedFace]:
+def find_faces(image: ImageLike, size: int = 256) -> list[AlignedFace]:
     """Decode an image and align every face that is surely one, the largest first; `FaceError` where there is none."""
     photo = read_image(image)
     faces = detect_faces(photo)
     if not faces:
         raise FaceError(no_face(image))
     sure = [face for face in faces if face.confidence >= SURE] or [choose_main(faces, photo.size)]
-    return [align_face(photo, face, size, border) for face in sorted(sure, key=lambda face: -face.size)]
+    return [align_face(photo, face, size) for face in sorted(sure, key=lambda face: -face.size)]
 
 
 def no_face(image: ImageLike) -> str:
@@ -148,18 +141,16 @@ def choose_main(faces: Sequence[Face], photo: tuple[int, int] | None = None) -> 
     )
 
 
-def align_face(image: ImageLike, face: Face, size: int = 256, border: Border = BORDER) -> AlignedFace:
+def align_face(image: ImageLike, face: Face, size: int = 256) -> AlignedFace:
     """Warp the photograph so that the face's points lie on the template's, in a square of `size` pixels.
 
-    Pixels beyond the photograph: "edge" repeats its outermost ones, "reflect" mirrors it, "black" leaves them black.
+    Where the square reaches beyond the photograph, the photograph's outermost pixels are repeated.
     """
     if size < 1:
         raise CallError(f"the size of an aligned face must be at least 1 pixel; got {size}")
-    if border not in get_args(Border):
-        raise CallError(f"border must be one of {', '.join(get_args(Border))}; got {border!r}")
     photo = read_image(image)
     matrix = similarity(face.points, TEMPLATE * size, WEIGHTS)
-    return AlignedFace(_warp(photo, matrix, size, border), face, face_problems(face, photo.size))
+    return AlignedFace(_warp(photo, matrix, size), face, face_problems(face, photo.size))
 
 
 def face_problems(face: Face, photo: tuple[int, int]) -> tuple[str, ...]:
@@ -193,18 +184,9 @@ def outside(face: Face, photo: tuple[int, int]) -> float:
     """The part of the face's ellipse in the aligned frame that lies beyond the photograph of (width, height)."""
     angles, radii = np.meshgrid(np.arange(0, 2 * np.pi, np.pi / 24), np.sqrt((np.arange(12) + 0.5) / 12))
     disc = np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=-1).reshape(-1, 2)
-    frame = np.array(_FACE_CENTRE) + disc * np.array(_FACE_RADII)
+    frame = np.array(ELLIPSE_CENTRE) + disc * np.array(ELLIPSE_RADII)
     places = transform(invert(similarity(face.points, TEMPLATE, WEIGHTS)), frame)
     return float(1 - np.all((places >= 0) & (places <= np.array(photo)), axis=1).mean())
-
-
-def beyond(face: Face, photo: tuple[int, int], size: int = 256) -> npt.NDArray[np.bool_]:
-    """Which pixels (size, size) of the aligned frame have their centre beyond the photograph of (width, height)."""
-    centres = np.arange(size) + 0.5
-    frame = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
-    places = transform(invert(similarity(face.points, TEMPLATE * size, WEIGHTS)), frame)
-    inside: npt.NDArray[np.bool_] = np.all((places >= 0) & (places <= np.array(photo)), axis=1)
-    return ~inside.reshape(size, size)
 
 
 def template_from_points(points: npt.ArrayLike, sizes: npt.ArrayLike) -> Floats:
@@ -249,7 +231,7 @@ def _settle(photo: Image.Image, face: Face) -> Face:
     best, best_away = face, np.inf
     for _ in range(MAX_LOOKS):
         matrix = similarity(face.points, TEMPLATE * size, WEIGHTS)
-        points = look_again(_warp(photo, matrix, size, "edge"), TEMPLATE * size)
+        points = look_again(_warp(photo, matrix, size), TEMPLATE * size)
         if points is None:
             break
         away = float(np.hypot(*(points / size - TEMPLATE)[:2].T).max())
@@ -261,7 +243,7 @@ def _settle(photo: Image.Image, face: Face) -> Face:
     return replace(best, steady=best_away <= MISPLACED)
 
 
-def _warp(photo: Image.Image, matrix: Floats, size: int, border: Border) -> npt.NDArray[np.uint8]:
+def _warp(photo: Image.Image, matrix: Floats, size: int) -> npt.NDArray[np.uint8]:
     cv2: Any = opencv()
     pixels = np.asarray(photo)
     height, width = pixels.shape[:2]
@@ -273,8 +255,9 @@ def _warp(photo: Image.Image, matrix: Floats, size: int, border: Border) -> npt.
         matrix = matrix @ np.diag([width / shrunk[0], height / shrunk[1], 1.0])
     # OpenCV puts a pixel's centre at its index, our coordinates half a pixel further.
     centred = np.column_stack([matrix[:, :2], matrix[:, 2] + matrix[:, :2] @ [0.5, 0.5] - 0.5])
-    modes = {"black": cv2.BORDER_CONSTANT, "reflect": cv2.BORDER_REFLECT_101, "edge": cv2.BORDER_REPLICATE}
+    # Half of SCUT-FBP5500's frames reach more than 5 % beyond the photograph, a third of MEBeauty's: black there would
+    # distinguish the two, and reflection gives tight portraits a second pair of eyes. A repeated edge leaves streaks.
     warped: npt.NDArray[np.uint8] = cv2.warpAffine(
-        pixels, centred, (size, size), flags=cv2.INTER_CUBIC, borderMode=modes[border]
+        pixels, centred, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
     return warped

@@ -1,42 +1,129 @@
-"""How images are framed for a network: whole, or the main face found, aligned and cropped; then a square."""
+"""The one way from an image to the pixels that a network sees.
+
+image → the whole image, or its aligned main face → a square of `resize` pixels → its central square of `crop` pixels.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from uol.errors import CallError, ImageError
+from uol.images.detector import opencv
 from uol.images.face_cache import FaceCache
-from uol.images.faces import BORDER, Border, FaceError, find_face
-from uol.images.read import ImageLike, Images, fit_square, read_image
+from uol.images.faces import AlignedFace, FaceError, find_face, find_faces
+from uol.images.read import ImageLike, Images, read_image
 
 Framing: TypeAlias = Literal["whole", "face"]
+Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 
-def framed(image: ImageLike, framing: Framing, cache: FaceCache | None = None, border: Border = BORDER) -> Image.Image:
-    """An image, upright and whole, or its main face; `cache` keeps faces on disk, so that each is found once.
+class FramedFile(NamedTuple):
+    """A file, or one face in it, as pixels (3, crop, crop); or the error for which it has none."""
 
-    `border` is what a face's frame shows beyond the photograph, whatever border the cache has of its own.
-    """
-    if framing == "whole":
-        return read_image(image)
-    aligned = find_face(image, border=border) if cache is None else cache.get(image, border)
-    return Image.fromarray(aligned.image)
+    image: str
+    pixels: Pixels | None
+    face: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class Framer(NamedTuple):
+    """How images become pixels; without `crop` the whole square is kept, and `cache` keeps aligned faces on disk."""
+
+    resize: int
+    crop: int | None = None
+    framing: Framing = "whole"
+    cache: FaceCache | None = None
+
+    def check_packages(self) -> None:
+        """Raise now where a package for finding faces is missing, once for all images."""
+        if self.framing == "face":
+            opencv()
+
+    def pixels(self, image: ImageLike) -> Pixels:
+        """The pixels (crop, crop, 3) of an image or of its main face."""
+        if self.framing == "whole":
+            return fit_square(read_image(image), self.resize, self.crop)
+        return self._of_face(self._faces(image)[0])
+
+    def pixels_fast(self, path: str) -> Pixels:
+        """The pixels (crop, crop, 3) of a file taken whole, a plain JPEG by `fast_jpeg`: up to 2 of 255 away."""
+        from uol.images.fast_jpeg import read_plain_jpeg, resize_square
+
+        pixels = read_plain_jpeg(path)
+        return self.pixels(path) if pixels is None else _middle(resize_square(pixels, self.resize), self.crop)
+
+    def frame(self, path: Path, all_faces: bool = False) -> list[FramedFile]:
+        """Frame a file: the whole image, its main face, or all sure faces, the largest first; never raises."""
+        try:
+            if self.framing == "whole":
+                return [FramedFile(str(path), _channels_first(self.pixels(path)))]
+            return [
+                FramedFile(str(path), _channels_first(self._of_face(face)), _face_record(face))
+                for face in self._faces(path, all_faces)
+            ]
+        except Exception as error:  # a fault in a decoder or the detector costs this image, not the run
+            return [FramedFile(str(path), None, error=reason(path, error))]
+
+    def _faces(self, image: ImageLike, all_faces: bool = False) -> list[AlignedFace]:
+        if all_faces:
+            return find_faces(image)
+        return [find_face(image) if self.cache is None else self.cache.get(image)]
+
+    def _of_face(self, face: AlignedFace) -> Pixels:
+        return fit_square(Image.fromarray(face.image), self.resize, self.crop)
 
 
 def pack_images(
-    images: Images, resize: int, crop: int | None = None, framing: Framing = "whole", border: Border = BORDER
+    images: Images, resize: int, crop: int | None = None, framing: Framing = "whole"
 ) -> npt.NDArray[np.uint8]:
     """Frame images, resize each to `resize` × `resize` and keep the central `crop` square: (n, 3, size, size)."""
-    size = resize if crop is None else crop
+    framer, size = Framer(resize, crop, framing), resize if crop is None else crop
     packed = np.empty((len(images), 3, size, size), np.uint8)
     for row, image in enumerate(images):
         try:
-            packed[row] = fit_square(framed(image, framing, border=border), resize, crop).transpose(2, 0, 1)
+            packed[row] = framer.pixels(image).transpose(2, 0, 1)
         except FaceError as error:
             named = isinstance(image, str | os.PathLike)
             raise FaceError(f"{'' if named else f'image {row}: '}{error}") from error
     return packed
+
+
+def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> Pixels:
+    """Resize an RGB image to a square and keep its central `crop` square, as an H×W×3 array."""
+    if crop is not None and crop > resize:
+        raise CallError(f"a crop of {crop} pixels does not fit an image resized to {resize}")
+    if image.size != (resize, resize):
+        image = image.resize((resize, resize), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    return _middle(np.asarray(image), crop)
+
+
+def reason(path: str | os.PathLike[str], error: Exception) -> str:
+    """Why a file has no pixels, in one line."""
+    return str(error) if isinstance(error, ImageError) else f"{path}: {type(error).__name__}: {error}"
+
+
+def _middle(pixels: Pixels, crop: int | None) -> Pixels:
+    if crop is None or crop == len(pixels):
+        return pixels
+    start = (len(pixels) - crop) // 2
+    return pixels[start : start + crop, start : start + crop]
+
+
+def _channels_first(pixels: Pixels) -> Pixels:
+    """(3, crop, crop), in memory with the channels last: as PIL has them and networks want them."""
+    return np.array(pixels).transpose(2, 0, 1)
+
+
+def _face_record(aligned: AlignedFace) -> dict[str, Any]:
+    face = aligned.face
+    return {
+        "box": [round(float(side), 1) for side in face.box],
+        "confidence": round(face.confidence, 4),
+        "problems": list(aligned.problems),
+    }

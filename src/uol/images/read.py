@@ -54,19 +54,6 @@ def read_image(image: ImageLike) -> Image.Image:
         raise ImageError(f"{path}: not a readable image ({_reason(error)})") from error
 
 
-def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> npt.NDArray[np.uint8]:
-    """Resize an RGB image to a square and keep its central `crop` square, as an H×W×3 array."""
-    if image.size != (resize, resize):
-        image = image.resize((resize, resize), Image.Resampling.BILINEAR, reducing_gap=3.0)
-    pixels = np.asarray(image)
-    if crop is not None and crop != resize:
-        if crop > resize:
-            raise CallError(f"a crop of {crop} pixels does not fit an image resized to {resize}")
-        start = (resize - crop) // 2
-        pixels = pixels[start : start + crop, start : start + crop]
-    return pixels
-
-
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
     """All image files below `folder`, sorted; hidden files are passed over."""
     root = Path(folder)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from uol.images.faces import BORDER, Border
+if TYPE_CHECKING:
+    from uol.images.face_cache import FaceCache
+    from uol.images.framing import Framer
 
 
 class Legacy(NamedTuple):
@@ -20,6 +22,7 @@ class Legacy(NamedTuple):
 
 LEGACY: Mapping[str, Legacy] = {
     "antisymmetric": Legacy(False, "no gain measured"),
+    "model.border": Legacy("edge", "no gain measured"),
 }
 """Deleted settings, by their dotted names in a recipe: files of earlier versions still name them."""
 
@@ -66,7 +69,6 @@ class ModelConfig(Settings):
     framing: Literal["whole", "face"] = Field(
         "whole", description="images as they are, or the main face found, aligned and cropped first"
     )
-    border: Border = Field(BORDER, description="what a face's frame shows beyond the photograph; for framing face")
     pooling: Literal["mean", "positions"] = Field(
         "mean",
         description="feature maps become features by their mean, or by sums whose weights per position are learnt",
@@ -94,21 +96,20 @@ class ModelConfig(Settings):
             raise ValueError("levels: a histogram has two levels at least; 0 is none")
         return self
 
-    @model_validator(mode="after")
-    def _border_is_seen(self) -> Self:
-        if self.framing == "whole" and self.border != BORDER:  # ignored, it would read as a border that changes nothing
-            raise ValueError(f"border {self.border}: for framing face; images taken whole have nothing beyond them")
-        return self
+    def framer(self, cache: FaceCache | None = None) -> Framer:
+        """How images become this model's pixels; `cache` keeps aligned faces on disk."""
+        from uol.images.framing import Framer
+
+        return Framer(self.resize, self.crop, self.framing, cache)
 
     @property
     def view(self) -> str:
         """What a network is shown of an image, in words."""
-        border = "" if self.border == BORDER else f", {self.border} beyond the photograph"
-        return f"{self.framing}, {self.crop} of {self.resize} pixels{border}"
+        return f"{self.framing}, {self.crop} of {self.resize} pixels"
 
     def framed_like(self, other: ModelConfig) -> bool:
         """Whether two models are shown images framed alike, be it another part of the frame or another size."""
-        return (self.framing, self.border) == (other.framing, other.border)
+        return self.framing == other.framing
 
     def sees_within(self, other: ModelConfig) -> bool:
         """Whether what a model is shown lies within what another is shown, framed alike, in whatever size."""

@@ -161,11 +161,9 @@ def drawable(text: str, longest: int) -> str:
 
 def _framed_again(scorer: Scorer, row: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
     """The pixels that a row was scored from, (3, crop, crop); of several faces the one at the row's place."""
-    from uol.scoring.bulk import frame_file
-
     found = {
         _distance(one.face, row["face"]): one.pixels
-        for one in frame_file(Path(row["image"]), scorer.config, all_faces=True)
+        for one in scorer.config.framer().frame(Path(row["image"]), all_faces=True)
         if one.pixels is not None
     }
     if not found:

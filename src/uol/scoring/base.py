@@ -83,7 +83,7 @@ class AskedWithImages(ABC):
     def framed(self, images: Images) -> Pixels:
         """Images as the model wants them: uint8 (N, 3, crop, crop)."""
         config = self.config
-        return pack_images(images, config.resize, config.crop, config.framing, config.border)
+        return pack_images(images, config.resize, config.crop, config.framing)
 
 
 def one_ahead(begun: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:

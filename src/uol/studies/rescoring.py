@@ -66,7 +66,7 @@ class Rescored:
 
     def __init__(self, trained: Path, recipe: Recipe, training: PackedImages) -> None:
         model = _load(trained).model
-        shown = {"framing": recipe.model.framing, "border": recipe.model.border}
+        shown = {"framing": recipe.model.framing}
         model.config = model.config.model_copy(update=shown)  # maybe otherwise than the images it learnt from
         self.scorer = make_scorer(model, recipe, *hold_out(training, recipe))
         self.scale: Scale = self.scorer.panel.scale

@@ -84,7 +84,7 @@ class Bench:
     def packed(self, other: Other, recipe: Recipe) -> PackedImages:
         """A data set as a recipe's network sees it."""
         model = recipe.model
-        key = (other.name, model.resize, model.crop, other.framing or model.framing, model.border)
+        key = (other.name, model.resize, model.crop, other.framing or model.framing)
         if key not in self._packed:
             reading = self.reading or _unheard
             with reading(other.name, len(other.rated)) as update:

@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from uol.images.faces import ELLIPSE_CENTRE, ELLIPSE_RADII
 from uol.order.backbones import IMAGENET_MEAN
 from uol.order.config import Settings
 
-# The ellipse that an aligned face fills, in coordinates from −1 to 1: its centre, and its radii.
-_FACE_CENTRE, _FACE_RADII = (0.0, 0.12), (0.62, 0.84)
+# The ellipse of an aligned face in coordinates from −1 to 1.
+_FACE_CENTRE, _FACE_RADII = [2 * x - 1 for x in ELLIPSE_CENTRE], [2 * r for r in ELLIPSE_RADII]
 _BLUR = (0.5, 2.5)  # standard deviations, in pixels of a frame of 224
 _KNOTS = 5  # of the field that bends images, along each side
 _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates

@@ -46,9 +46,7 @@ class PackedImages:
 
         Pack a whole data set and take subsets of that: every list of files has a cache of its own.
         """
-        pixels = cached_images(
-            rated.images, model.resize, progress=progress, framing=model.framing, border=model.border
-        )
+        pixels = cached_images(rated.images, model.resize, progress=progress, framing=model.framing)
         return cls(rated, torch.from_numpy(pixels), model.crop)
 
     @property

@@ -1,8 +1,8 @@
-"""Plain JPEG files decoded and resized by threads without Pillow: for a GPU's work too short to start processes for.
+"""Read plain JPEG files faster than Pillow does, by torchvision: used on a GPU for too few files to start processes.
 
 It takes three quarters of Pillow's time, half where files are resized from 350 pixels to 256. Decoded pixels are the
-same; resized ones differ by at most 2 of 255, in fewer than 1 % of places. A file that is anything else, or that may
-need turning, is left to `uol.images.read.read_image`. Many files are read by `uol.images.decoding`'s processes instead.
+same; resized ones differ by at most 2 of 255, in fewer than 1 % of places. `uol.images.read.read_image` reads all other
+files, and those that may need turning; `uol.images.parallel_reading` reads many files by processes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _HEADER = 65536
 
 
 def read_plain_jpeg(path: str | os.PathLike[str]) -> npt.NDArray[np.uint8] | None:
-    """The pixels (H, W, 3) of a JPEG file of one or three components, upright as stored; None where it is no such file.
-
-    Decoding is libjpeg's, as in Pillow.
-    """
+    """The pixels (H, W, 3) of a JPEG file that `is_plain_jpeg`, decoded by libjpeg as in Pillow; None for others."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg  # type: ignore[import-untyped]
 
@@ -31,17 +28,17 @@ def read_plain_jpeg(path: str | os.PathLike[str]) -> npt.NDArray[np.uint8] | Non
         data = np.fromfile(path, np.uint8)
     except OSError:
         return None
-    if not is_plain(data[:_HEADER].tobytes()):
+    if not is_plain_jpeg(data[:_HEADER].tobytes()):
         return None
     try:
         pixels: torch.Tensor = decode_jpeg(torch.from_numpy(data), ImageReadMode.RGB)
-    except RuntimeError:  # damaged: told in one line by the other way of reading
+    except RuntimeError:  # damaged: Pillow reads it next and reports what is wrong
         return None
     return pixels.permute(1, 2, 0).numpy()
 
 
-def resized(pixels: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """Pixels (H, W, 3) resized to a square as `uol.images.read.fit_square` resizes: averaged where they shrink."""
+def resize_square(pixels: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
+    """Pixels (H, W, 3) resized to a square as `uol.images.framing.fit_square` resizes: averaged where they shrink."""
     from torch import from_numpy
     from torch.nn.functional import interpolate
 
@@ -52,10 +49,10 @@ def resized(pixels: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
     return square.permute(1, 2, 0).numpy()
 
 
-def is_plain(header: bytes) -> bool:
-    """Whether a file starts as a JPEG of 8 bits in one or three components, of a size allowed, with no word on turning.
+def is_plain_jpeg(header: bytes) -> bool:
+    """Whether a file begins like an 8-bit JPEG of one or three components, not too large, without an orientation.
 
-    Orientation is told in Exif or XMP, which both lie in segments APP1 before the frame.
+    Exif and XMP, which can state an orientation, lie in APP1 segments before the frame.
     """
     if not header.startswith(_START):
         return False

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uol.images.decoding import SquareReader, can_share
-from uol.images.read import fit_square, read_image
-from uol.order.config import ModelConfig
+from uol.images.framing import Framer
+from uol.images.parallel_reading import ParallelReader, can_share
 from uol.scoring.bulk import whole_batches
 
-CONFIG = ModelConfig(backbone="test_byobnet", resize=16, crop=12)
+FRAMER = Framer(16, 12)
 
-pytestmark = pytest.mark.skipif(not can_share(), reason="this system has no memory without a name to share")
+pytestmark = pytest.mark.skipif(not can_share(), reason="this system has no anonymous shared memory")
 
 
 @pytest.fixture
@@ -49,11 +48,11 @@ def check(reader, files, place):
             assert path in error
         else:
             assert error is None
-            assert np.array_equal(reader.pixels[place + k], fit_square(read_image(path), 16, 12))
+            assert np.array_equal(reader.pixels[place + k], FRAMER.pixels(path))
 
 
 def test_processes_give_what_threads_give(files):
-    reader = SquareReader(20, 16, 12, processes=2)
+    reader = ParallelReader(20, FRAMER, processes=2)
     try:
         started(reader, 2)
         reader._read = None  # not to be asked
@@ -65,7 +64,7 @@ def test_processes_give_what_threads_give(files):
 
 
 def test_a_process_that_dies_leaves_its_work_to_the_threads(files):
-    reader = SquareReader(20, 16, 12, processes=1)
+    reader = ParallelReader(20, FRAMER, processes=1)
     try:
         started(reader, 1)
         reader._started[0].kill()
@@ -80,14 +79,14 @@ def test_threads_do_where_no_process_may_be_started(files, monkeypatch):
     def refused(*_):
         raise BlockingIOError("too many processes")
 
-    monkeypatch.setattr("uol.images.decoding._start", refused)
-    reader = SquareReader(20, 16, 12, processes=2)
+    monkeypatch.setattr("uol.images.parallel_reading._start", refused)
+    reader = ParallelReader(20, FRAMER, processes=2)
     check(reader, files, 1)
     reader.close()
 
 
 def test_nothing_is_read_once_it_is_closed(files):
-    reader = SquareReader(20, 16, 12, processes=1)
+    reader = ParallelReader(20, FRAMER, processes=1)
     reader.close()
     assert reader.read(0, files) == ["stopped"] * len(files)
 
@@ -97,7 +96,7 @@ def test_batches_in_order_in_bounded_memory(files, processes):
     paths = [files[k % len(files)] for k in range(103)]
     before = threading.active_count()
     seen = []
-    for waiting in whole_batches(paths, CONFIG, 10, 3, processes):
+    for waiting in whole_batches(paths, FRAMER, 10, 3, processes):
         assert len(waiting) <= 10
         for index, (one,) in waiting:
             seen.append(index)
@@ -105,7 +104,7 @@ def test_batches_in_order_in_bounded_memory(files, processes):
             if one.pixels is None:
                 assert paths[index] in one.error
                 continue
-            difference = one.pixels.transpose(1, 2, 0) - fit_square(read_image(paths[index]), 16, 12).astype(int)
+            difference = one.pixels.transpose(1, 2, 0) - FRAMER.pixels(paths[index]).astype(int)
             assert np.abs(difference).max() <= (0 if processes else 2)
     assert seen == list(range(103))
     assert threading.active_count() == before
@@ -114,7 +113,7 @@ def test_batches_in_order_in_bounded_memory(files, processes):
 @pytest.mark.parametrize("processes", [False, True])
 def test_a_run_left_in_the_middle_leaves_nothing_behind(files, processes):
     before = threading.active_count()
-    batches = whole_batches(files * 20, CONFIG, 4, 2, processes)
+    batches = whole_batches(files * 20, FRAMER, 4, 2, processes)
     next(batches)
     batches.close()
     assert threading.active_count() == before

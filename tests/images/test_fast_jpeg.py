@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uol.images.plain_jpeg import is_plain, read_plain_jpeg, resized
-from uol.images.read import fit_square, read_image
+from uol.images.fast_jpeg import is_plain_jpeg, read_plain_jpeg, resize_square
+from uol.images.framing import fit_square
+from uol.images.read import read_image
 
 
 @pytest.fixture
@@ -33,10 +34,10 @@ def test_the_same_pixels(picture, tmp_path, mode, options):
 @pytest.mark.parametrize("side", [61, 24, 16, 100])
 def test_resized_nearly_as_pillow_does(picture, side):
     square = fit_square(picture, side).astype(int)
-    difference = np.abs(resized(np.array(picture), side) - square)
+    difference = np.abs(resize_square(np.array(picture), side) - square)
     assert difference.max() <= 2
     assert (difference > 0).mean() < 0.01
-    assert np.array_equal(resized(square.astype(np.uint8), side), square)
+    assert np.array_equal(resize_square(square.astype(np.uint8), side), square)
 
 
 def test_what_is_not_plain_is_left_alone(picture, tmp_path):
@@ -60,7 +61,7 @@ def test_sizes_beyond_what_is_allowed(picture):
     file = io.BytesIO()
     picture.save(file, "JPEG")
     header = bytearray(file.getvalue())
-    assert is_plain(bytes(header))
+    assert is_plain_jpeg(bytes(header))
     frame = header.index(b"\xff\xc0")
     header[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
-    assert not is_plain(bytes(header))
+    assert not is_plain_jpeg(bytes(header))
