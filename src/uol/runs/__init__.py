@@ -1,0 +1,1 @@
+"""Runs: one network trained and tested, with everything it leaves in its folder."""
