@@ -13,9 +13,8 @@ from PIL import Image
 
 from uol.errors import UolError
 from uol.images import cache as image_cache
-from uol.images import framing
 from uol.images.cache import cached_images
-from uol.images.framing import pack_images
+from uol.images.framing import Framer, pack_images
 
 SIZE = 16
 
@@ -35,8 +34,13 @@ def paths(tmp_path):
 def decoded(monkeypatch):
     """The images that were decoded, in order."""
     seen = []
-    real = framing.read_image
-    monkeypatch.setattr(framing, "read_image", lambda path: seen.append(path) or real(path))
+
+    class Noting(Framer):
+        def pixels(self, image):
+            seen.append(image)
+            return super().pixels(image)
+
+    monkeypatch.setattr(image_cache, "Framer", Noting)
     return seen
 
 

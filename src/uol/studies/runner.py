@@ -68,7 +68,7 @@ class Bench:
     slim: bool = False
     reserved: Collection[str] = ()  # settings asked for that are for the rows alone that need them
     reading: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
-    _packed: dict[tuple[str, int, int, str, str], PackedImages] = field(default_factory=dict)
+    _packed: dict[tuple[str, int, int, str], PackedImages] = field(default_factory=dict)
     _checksums: dict[int, str] = field(default_factory=dict)
 
     def asked(self, job: Job) -> dict[str, Any]:
