@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bz2
 import struct
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -152,3 +154,22 @@ def test_folders_and_transparent_arrays(tmp_path):
         read_image(tmp_path)
     clear = np.zeros((4, 4, 4), np.uint8)
     assert np.asarray(read_image(clear)).min() == 255  # nothing of it is seen, but the white behind
+
+
+def test_the_hosts_warning_filters_stay_as_they_are():
+    code = (
+        "import warnings, numpy, PIL.Image; before = list(warnings.filters)\n"
+        "import uol.images.read\n"
+        "assert list(warnings.filters) == before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_large_photograph_is_read_and_a_larger_one_refused(tmp_path, monkeypatch):
+    Image.new("L", (300, 200)).save(tmp_path / "large.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50_000)  # from here on Pillow warns
+    with pytest.warns(Image.DecompressionBombWarning):
+        assert read_image(tmp_path / "large.png").size == (300, 200)
+    monkeypatch.setattr("uol.images.read.MAX_PIXELS", 50_000)
+    with pytest.warns(Image.DecompressionBombWarning), pytest.raises(ImageError, match="more than the 50,000 allowed"):
+        read_image(tmp_path / "large.png")

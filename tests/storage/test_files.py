@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_what_cannot_be_written_is_said_in_one_line(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UolError, match="cannot write"):
         write_text(tmp_path / "file" / "below.txt", "text")
-    with pytest.raises(UolError, match="in the way"), replacing_folder(tmp_path / "file"):
+    with pytest.raises(UolError, match="a file has that name"), replacing_folder(tmp_path / "file"):
         pass
 
 
@@ -67,3 +68,24 @@ def test_what_is_written_can_be_read_by_others_whoever_wrote_it(tmp_path):
         temporary.unlink()
         temporary.touch(mode=0o600)
     assert (tmp_path / "file").stat().st_mode == plain.stat().st_mode
+
+
+def test_the_umask_counts_and_is_never_changed(tmp_path, monkeypatch):
+    before = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("other threads would create files with this umask"))
+        write_text(tmp_path / "file", "text")
+        with replacing_folder(tmp_path / "folder"):
+            pass
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_name_that_is_too_long_is_said_in_one_line(tmp_path):
+    with pytest.raises(UolError, match="cannot write .*too long"):
+        write_text(tmp_path / ("x" * 250), "text")
+    with pytest.raises(UolError, match="cannot write .*too long"), replacing_folder(tmp_path / ("x" * 250)):
+        pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -54,6 +55,8 @@ def _options(
 
 def main() -> None:
     """Run the command line: results on stdout, words on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
+    # Pillow's warning about images of 89 megapixels and more: `uol.images.read` has a limit and an error of its own.
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
         app()
     except UolError as error:

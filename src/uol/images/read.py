@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -22,7 +21,6 @@ Images: TypeAlias = Sequence[ImageLike] | npt.NDArray[np.uint8]
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm"})
 MAX_PIXELS = 150_000_000  # a 40 MB photograph passes; a header that claims 50,000 × 50,000 does not
-warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MAX_PIXELS decides, in one line
 _BACKGROUND = (255, 255, 255)  # behind transparent pixels
 
 

@@ -1,12 +1,13 @@
-"""Writing files so that nothing is ever half-written: to a temporary neighbour first, then renamed."""
+"""Write files and folders whole or not at all: under a temporary name first, then renamed."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import secrets
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,34 +18,36 @@ from uol.errors import UolError
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path in the folder of `path`; on success it replaces `path`, on failure it vanishes."""
+    """Yield a temporary path in the folder of `path`; it replaces `path` on success and is deleted on failure."""
     target = Path(path)
-    temporary: str | None = None
+    temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
-        yield Path(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())  # only now: writers may put a file of their own there
+        name = _temporary_name(target)
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the system applies the umask
+        temporary, mode = name, stat.S_IMODE(name.stat().st_mode)
+        yield temporary
+        temporary.chmod(mode)  # a writer may have put a file of another mode there
         os.replace(temporary, target)
     except OSError as error:
         raise UolError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; on success it takes the place of `path`, on failure it vanishes."""
-    target = Path(path).resolve()  # a link stays a link, to what is replaced
+    """Yield a temporary folder next to `path`; it replaces `path` on success and is deleted on failure."""
+    target = Path(path).resolve()  # a link stays a link; the folder that it points to is replaced
     if target.exists() and not target.is_dir():
-        raise UolError(f"cannot write folder {target}: a file of that name is in the way")
+        raise UolError(f"cannot write folder {target}: a file has that name; move it or choose another name")
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        temporary.chmod(0o777 & ~_umask())
+        name = _temporary_name(target)
+        name.mkdir()
+        temporary = name
         yield temporary
         if target.exists():
             old = temporary.with_name(temporary.name + ".old")
@@ -63,7 +66,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` to `path` in one step."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")  # names of files may be no text
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")  # file names need not be valid text
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
@@ -72,7 +75,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can say it: arrays' numbers as Python's, NaN and infinities as null."""
+    """A value as JSON can hold it: numpy's numbers as Python's, NaN and infinities as null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -82,7 +85,5 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _temporary_name(target: Path) -> Path:
+    return target.parent / f".{target.name}.{secrets.token_hex(4)}"
