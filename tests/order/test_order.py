@@ -12,17 +12,15 @@ from uol.order.order import Order, balanced_pairs, hard_triplets, order_of
 THETA = 0.2
 
 
-def slow_pairs(y, theta, limit, draws, group=None):
+def slow_pairs(y, theta, limit, draws):
     """Algorithm 2 image by image, with the uniform numbers that the fast version draws."""
     M = len(y)
-    group = [0] * M if group is None else group
     partners = [[] for _ in range(M)]
     pairs, lacking = [], 1 / 3
     for i in range(M):
         step = 0
         while len(partners[i]) < limit:
             candidates = [j for j in range(M) if j != i and j not in partners[i] and len(partners[j]) < limit]
-            candidates = [j for j in candidates if group[j] == group[i]]
             if not candidates:
                 break
             similar = [j for j in candidates if abs(y[i] - y[j]) <= theta + 1e-5]
@@ -39,15 +37,13 @@ def slow_pairs(y, theta, limit, draws, group=None):
     return pairs
 
 
-def slow_triplets(y, group=None):
+def slow_triplets(y):
     """Algorithm 1 image by image, with the nearer of the two others second."""
-    group = [0] * len(y) if group is None else group
     triplets = []
     for i in range(len(y)):
-        own = [j % len(y) for j in range(i + 1, i + len(y) + 1) if group[j % len(y)] == group[i]]
-        m = own[0]
+        m = (i + 1) % len(y)
         best, n = np.inf, None
-        for j in sorted(own):
+        for j in range(len(y)):
             gap = abs(abs(y[i] - y[m]) - abs(y[i] - y[j]))
             if j not in (i, m) and 1e-5 < gap < best:
                 best, n = gap, j
@@ -95,16 +91,6 @@ def test_pairs_equal_the_literal_algorithm(y, limit, seed):
     pairs = balanced_pairs(y, THETA, limit, np.random.default_rng(seed))
     draws = np.random.default_rng(seed).random((1, len(y), limit))[0]
     assert chosen(pairs) == slow_pairs(y, THETA, limit, draws)
-
-
-@given(scores, st.integers(1, 9), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
-def test_pairs_within_groups_equal_the_literal_algorithm(y, limit, number):
-    group = np.random.default_rng(number).integers(0, number, len(y))
-    pairs = balanced_pairs(y, THETA, limit, np.random.default_rng(7), group)
-    draws = np.random.default_rng(7).random((1, len(y), limit))[0]
-    assert chosen(pairs) == slow_pairs(y, THETA, limit, draws, group)
-    assert pairs.first.shape == (len(y) * limit // 2,)
 
 
 @given(scores, st.integers(1, 9))
@@ -173,18 +159,16 @@ def test_a_limit_below_one_is_refused():
         balanced_pairs([1.0, 2.0], THETA, 0, np.random.default_rng(0))
 
 
-@given(scores, st.integers(0, 4))
+@given(scores)
 @settings(max_examples=120, deadline=None)
-def test_triplets_equal_the_literal_algorithm(y, number):
-    group = np.random.default_rng(number).integers(0, number, len(y)) if number else None
-    found = hard_triplets(y, group)
-    for i, expected in enumerate(slow_triplets(y, group)):
+def test_triplets_equal_the_literal_algorithm(y):
+    found = hard_triplets(y)
+    for i, expected in enumerate(slow_triplets(y)):
         assert found.valid[i] == (expected is not None)
         if expected is not None:
             anchor, near, far = found.anchor[i], found.near[i], found.far[i]
             assert anchor == i
             assert len({anchor, near, far}) == 3
-            assert group is None or group[anchor] == group[near] == group[far]
             gaps = sorted(abs(y[i] - y[j]) for j in (near, far))
             assert gaps == pytest.approx(sorted(abs(y[i] - y[j]) for j in expected[1:]))
             assert abs(y[i] - y[near]) < abs(y[i] - y[far])

@@ -63,17 +63,14 @@ def order_accuracy(truth: npt.ArrayLike, predicted: npt.ArrayLike, threshold: fl
     return float((order_of(a[first], a[second], threshold) == order_of(b[first], b[second], threshold)).mean())
 
 
-def balanced_pairs(
-    scores: npt.ArrayLike, threshold: float, limit: int, rng: np.random.Generator, group: Integers | None = None
-) -> Pairs:
+def balanced_pairs(scores: npt.ArrayLike, threshold: float, limit: int, rng: np.random.Generator) -> Pairs:
     """Choose pairs within each batch, a third of them "similar" where the scores allow (Algorithm 2).
 
     Image by image, partners are drawn until the image is in `limit` pairs: a "similar" partner with probability 1/3, a
     different one with 2/3, each equally likely within its kind; where one kind is exhausted, the other takes all. Since
     the exhausted kind is nearly always "similar", fixed probabilities would end near a quarter: the probability of
     "similar" therefore follows what the batch still lacks, (pairs + 1)/3 − similar pairs so far, kept within [0, 1].
-    No pair is chosen twice and no image is in more than `limit` pairs. Batches of one image have no pairs. Where each
-    image's `group` (..., M) is told, partners are of the same group.
+    No pair is chosen twice and no image is in more than `limit` pairs. Batches of one image have no pairs.
 
     scores (..., M) → arrays (..., ⌊M · limit / 2⌋), the most pairs there can be; the valid ones come first.
     """
@@ -84,7 +81,7 @@ def balanced_pairs(
     flat = scores.reshape(-1, M)
     draws = rng.random((len(flat), M, limit))
     batch = np.arange(len(flat))
-    open_to = ~np.eye(M, dtype=bool) & _same(group, flat.shape)  # not yet paired with each other
+    open_to = np.tile(~np.eye(M, dtype=bool), (len(flat), 1, 1))  # not yet paired with each other
     uses = np.zeros((len(flat), M), np.int64)
     lacking = np.full(len(flat), 1 / 3)
     second = np.zeros((len(flat), M, limit), np.int64)
@@ -124,26 +121,23 @@ def _draw_partner(candidates: Booleans, similar: Booleans, lacking: Floats, draw
     return np.minimum(partner, candidates.shape[-1] - 1), n_alike + n_different > 0
 
 
-def hard_triplets(scores: npt.ArrayLike, group: Integers | None = None) -> Triplets:
+def hard_triplets(scores: npt.ArrayLike) -> Triplets:
     """Choose one hard triplet per image of each batch (Algorithm 1).
 
     Image i is compared with its neighbour i + 1 and with the third image whose score distance to i differs least, but
     does differ, from the neighbour's. The nearer of the two is `near`. Where no such third image exists (fewer than
-    three images, or all distances equal) the triplet is not valid. Where each image's `group` (..., M) is told, the
-    neighbour is the next image of the same group, in a circle, and the third is of it too.
+    three images, or all distances equal) the triplet is not valid.
 
     scores (..., M) → arrays (..., M).
     """
     scores = np.asarray(scores, np.float64)
     M = scores.shape[-1]
     anchor = np.broadcast_to(np.arange(M), scores.shape)
-    same = _same(group, scores.shape)
-    ahead = (np.arange(M) - np.arange(M)[:, None] - 1) % M  # of an image itself, the most: M − 1
-    neighbour = np.where(same, ahead, M).argmin(-1)
+    neighbour = (anchor + 1) % M
     distance = np.abs(scores[..., :, None] - scores[..., None, :])
     to_neighbour = np.take_along_axis(distance, neighbour[..., None], -1)[..., 0]
     gap = np.abs(distance - to_neighbour[..., None])
-    excluded = (gap <= TOLERANCE) | np.eye(M, dtype=bool) | (np.arange(M) == neighbour[..., None]) | ~same
+    excluded = (gap <= TOLERANCE) | np.eye(M, dtype=bool) | (np.arange(M) == neighbour[..., None])
     gap = np.where(excluded, np.inf, gap)
     third = gap.argmin(-1)
     valid = np.isfinite(gap.min(-1))
@@ -151,12 +145,3 @@ def hard_triplets(scores: npt.ArrayLike, group: Integers | None = None) -> Tripl
     near = np.where(third_is_near, third, neighbour)
     far = np.where(third_is_near, neighbour, third)
     return Triplets(anchor.copy(), near, far, valid)
-
-
-def _same(group: Integers | None, shape: tuple[int, ...]) -> Booleans:
-    """Which images of a batch are of one group, (..., M, M): all, where no groups are told."""
-    if group is None:
-        return np.ones((*shape, shape[-1]), bool)
-    group = np.asarray(group).reshape(shape)
-    found: Booleans = group[..., :, None] == group[..., None, :]
-    return found

@@ -197,21 +197,19 @@ def _rows_of(panel: Indices) -> list[Indices]:
 def _plan(
     rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Generator, group: Indices | None
 ) -> EpochPlan:
-    """What is compared in each of the batches, (B, M): of `pairs: all`, pairs across groups keep places, unused."""
+    """Choose what is compared in each of the batches, (B, M)."""
     if group is None and recipe.group_setting is not None:
         raise ValueError(f"{recipe.group_setting}: groups are wanted")
     scores = rated.scores[index]
-    within = group[index] if group is not None and recipe.pairs_within == "group" else None
     if recipe.pairs == "all":
         others = ~np.eye(index.shape[1], dtype=bool)
         first, second = np.nonzero(others)
         shape = (len(index), len(first))
-        valid = np.ones(shape, bool) if within is None else within[:, first] == within[:, second]
-        pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), valid
+        pairs = np.broadcast_to(first, shape), np.broadcast_to(second, shape), np.ones(shape, bool)
     else:
-        chosen = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng, within)
+        chosen = balanced_pairs(scores, recipe.threshold * rated.scale.unit, recipe.pairs_per_image, rng)
         pairs = chosen.first, chosen.second, chosen.valid
-    return EpochPlan(index, *pairs, hard_triplets(scores, within))
+    return EpochPlan(index, *pairs, hard_triplets(scores))
 
 
 class Feed:

@@ -37,9 +37,6 @@ class Recipe(Settings):
     pairs: Literal["balanced", "all"] = Field(
         "balanced", description="Algorithm 2's choice, or all of a batch, the similar ones weighted to a third"
     )
-    pairs_within: Literal["panel", "group"] = Field(
-        "panel", description="compare any two images, or only those of one group: of the same gender and ethnicity"
-    )
     pairs_per_image: int = Field(8, ge=1, description="N: most pairs an image of a batch is in; open in the paper")
     order_target: Literal["hard", "soft"] = Field(
         "hard", description="one-hot, or probabilities from the standard errors of the two mean scores"
@@ -133,17 +130,9 @@ class Recipe(Settings):
             raise ValueError("scoring.histogram_share is for models that tell histograms; set model.levels")
         return self
 
-    @model_validator(mode="after")
-    def _blends_are_of_no_group(self) -> Self:
-        if self.pairs_within == "group" and self.augmentation.mix:
-            raise ValueError("pairs_within: group needs augmentation.mix of 0: a blended image is of no group")
-        return self
-
     @property
     def group_setting(self) -> str | None:
         """The setting that needs to know groups, as a person writes it; None where none does."""
-        if self.pairs_within == "group":
-            return "pairs_within: group"
         return f"group_balance: {self.group_balance:g}" if self.group_balance else None
 
     def for_split(self, split: str) -> Recipe:
