@@ -13,20 +13,20 @@ import pytest
 
 from measured import measured
 from quick import quick_recipe
-from uol.ratings import metrics
-from uol.storage import provenance
 from uol.errors import CallError, UolError
-from uol.runs.evaluation import evaluate, predictions_table
-from uol.studies.collect import read_run
-from uol.runs.averaging import average, keep_average, mean_of_tables
-from uol.runs.predictions import known_raters_of
-from uol.runs.transfer import keep_rated
-from uol.runs.ensembling import match_runs
-from uol.runs.result import read_result, write_result
-from uol.storage.files import plain
-from uol.training.method import Predictions
+from uol.ratings import metrics
 from uol.ratings.rated_images import Split
 from uol.ratings.reliability import raters_leniency
+from uol.runs.averaging import average, keep_average, mean_of_tables
+from uol.runs.ensembling import match_runs
+from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.predictions import known_raters_of
+from uol.runs.result import read_result, write_result
+from uol.runs.transfer import keep_rated
+from uol.storage import provenance
+from uol.storage.files import plain
+from uol.studies.collect import read_run
+from uol.training.method import Predictions
 
 BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False))
 

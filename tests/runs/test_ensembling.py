@@ -12,20 +12,20 @@ import pytest
 
 from quick import quick_recipe
 from uol import Scorer, datasets
-from uol.ratings import metrics
-from uol.storage import provenance
-from uol.scoring.ensemble import EnsembleScorer
 from uol.errors import CallError, UolError
-from uol.studies.collect import add, read_run
-from uol.runs.transfer import judge_elsewhere
+from uol.order.config import common_view
+from uol.ratings import metrics
+from uol.ratings.rated_images import Split
 from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
 from uol.runs.known_raters import known_leniency
 from uol.runs.result import read_result, write_result
-from uol.runs.train_and_test import Origin, trial
-from uol.order.config import common_view
-from uol.ratings.rated_images import Split
-from uol.training.batches import PackedImages
 from uol.runs.run import held_out_rows, hold_out
+from uol.runs.train_and_test import Origin, trial
+from uol.runs.transfer import judge_elsewhere
+from uol.scoring.ensemble import EnsembleScorer
+from uol.storage import provenance
+from uol.studies.collect import add, read_run
+from uol.training.batches import PackedImages
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from uol.ratings import metrics
-from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
-from uol.training.method import Predictions
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
+from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
+from uol.training.method import Predictions
 
 
 def test_figures_of_known_predictions(drawn):

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from quick import quick_recipe
-from uol.ratings import metrics
 from uol.errors import CallError, UolError
+from uol.ratings import metrics
 from uol.runs.held_out import AVERAGE, HELD_OUT, figures_of, keep_held_out
+from uol.runs.run import hold_out
 from uol.runs.train_and_test import Origin, trial
 from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
-from uol.runs.run import hold_out
 
 
 def test_a_trial_keeps_what_its_network_says_of_held_out_images(drawn, tmp_path):

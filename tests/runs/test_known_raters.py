@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from quick import quick_recipe
-from uol.runs.known_raters import known_leniency
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.reliability import raters_leniency
+from uol.runs.known_raters import known_leniency
 from uol.training.batches import PackedImages
 from uol.training.panels import pixel_digests
 

@@ -12,14 +12,14 @@ import pytest
 
 from quick import quick_recipe
 from uol.errors import CallError, UolError
-from uol.studies.collect import read_run
+from uol.ratings.rated_images import RatedImages, Split
+from uol.ratings.splits import find_split
+from uol.runs.lineage import check_teachers, teachers_together, teachers_used, told_by
 from uol.runs.multi_panel import Divided, own_split
 from uol.runs.result import Result, check_together, read_result, read_results, write_result
-from uol.runs.lineage import check_teachers, teachers_together, teachers_used, told_by
 from uol.runs.train_and_test import Origin, finished, keep_evaluation, trial
-from uol.ratings.splits import find_split
-from uol.ratings.rated_images import RatedImages, Split
 from uol.scoring.released import names
+from uol.studies.collect import read_run
 from uol.training.batches import PackedImages
 from uol.training.recipe import load_recipe
 from uol.training.teachers import weights_digest

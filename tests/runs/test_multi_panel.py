@@ -12,18 +12,18 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 
 from quick import quick_recipe
-from uol.ratings import metrics
 from uol.errors import CallError, UolError
-from uol.studies.collect import read_run
-from uol.runs.multi_panel import Divided, own_split
-from uol.runs.result import Result, Transfer, check_together, read_result, write_result
-from uol.studies.sources import Source
-from uol.studies.table import table
-from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
-from uol.studies.views import view
+from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.reliability import raters_leniency
+from uol.runs.multi_panel import Divided, own_split
+from uol.runs.result import Result, Transfer, check_together, read_result, write_result
+from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
 from uol.scoring.scorer import Scorer
+from uol.studies.collect import read_run
+from uol.studies.sources import Source
+from uol.studies.table import table
+from uol.studies.views import view
 from uol.training.batches import PackedImages
 
 ORIGIN = Origin("quick", {})

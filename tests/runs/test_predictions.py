@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from measured import elsewhere, measured
-from uol.ratings import metrics
 from uol.errors import UolError
-from uol.studies.collect import add, read_run
+from uol.ratings import metrics
 from uol.runs.bootstrap import draws, replicated
-from uol.runs.predictions import known_raters_of, read_predictions, spread_of
 from uol.runs.groups import groups_of
+from uol.runs.predictions import known_raters_of, read_predictions, spread_of
 from uol.runs.result import read_result, write_result
+from uol.studies.collect import add, read_run
 
 
 def predictions(seed=0, images=200, noise=0.3):

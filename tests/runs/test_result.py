@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from measured import elsewhere, five_folds, makeup, measured, values
-from uol.ratings import metrics as compute
 from uol.errors import UolError
+from uol.ratings import metrics as compute
 from uol.runs.result import least_rmse, read_result, read_results, write_result
 
 

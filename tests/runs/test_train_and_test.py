@@ -17,15 +17,15 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from quick import quick_recipe
-from uol.ratings import metrics
 from uol.errors import CallError
-from uol.runs.result import read_result, write_result
-from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
+from uol.ratings import metrics
 from uol.ratings.rated_images import Split
+from uol.runs.result import read_result, write_result
+from uol.runs.run import run
+from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
 from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
-from uol.runs.run import run
 
 ORIGIN = Origin("quick", {"epochs": 3})
 

@@ -10,21 +10,21 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from uol.storage import provenance
 from uol.errors import CallError
-from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
-from uol.studies.collect import read_run
-from uol.runs.predictions import check_predictions, read_predictions
-from uol.runs.transfer import keep_rated, remove_evaluations
-from uol.runs.ensembling import Fold, MemberRun, keep_result, panels_beside, result_of
-from uol.runs.groups import PREDICTION_COLUMNS
-from uol.runs.multi_panel import PANELS, keep_tested
-from uol.runs.result import PanelData, Result, Transfer
-from uol.runs.train_and_test import EVALUATIONS, PREDICTIONS, RESULT
-from uol.storage.files import write_text
-from uol.training.method import Predictions
 from uol.ratings.rated_images import Floats, RatedImages
 from uol.ratings.scale import Scale
+from uol.runs.ensembling import Fold, MemberRun, keep_result, panels_beside, result_of
+from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
+from uol.runs.groups import PREDICTION_COLUMNS
+from uol.runs.multi_panel import PANELS, keep_tested
+from uol.runs.predictions import check_predictions, read_predictions
+from uol.runs.result import PanelData, Result, Transfer
+from uol.runs.train_and_test import EVALUATIONS, PREDICTIONS, RESULT
+from uol.runs.transfer import keep_rated, remove_evaluations
+from uol.storage import provenance
+from uol.storage.files import write_text
+from uol.studies.collect import read_run
+from uol.training.method import Predictions
 
 _DIFFERENT = "members were tested on different images or ratings"
 _RATERS = "{}, told who rated: the members' tables do not tell the same of raters"

@@ -11,30 +11,30 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from uol.storage import provenance
-from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.errors import CallError, UolError
-from uol.runs.evaluation import Evaluation, evaluate, predictions_table
-from uol.runs.predictions import spread_of, tested_parts
-from uol.runs.transfer import remove_evaluations
-from uol.runs.multi_panel import PANELS, OwnSplit
-from uol.runs.known_raters import known_leniency
-from uol.runs.result import Member, Name, PanelData, Result, read_result, write_result
-from uol.runs.lineage import teachers_together
-from uol.runs.train_and_test import MODEL, PREDICTIONS, RESULT, log
-from uol.storage.files import plain, write_text
-from uol.order.views import shown_to
-from uol.training.method import Predictions
 from uol.order.config import common_view
-from uol.scoring.config import Combining
-from uol.scoring.folder import PROVENANCE, load_scorer
+from uol.order.views import shown_to
 from uol.ratings.rated_images import Indices, RatedImages
-from uol.runs.folder import is_run, run_folders
 from uol.ratings.scale import Scale
-from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages
-from uol.training.recipe import Recipe, stored_recipe
+from uol.runs.evaluation import Evaluation, evaluate, predictions_table
+from uol.runs.folder import is_run, run_folders
+from uol.runs.known_raters import known_leniency
+from uol.runs.lineage import teachers_together
+from uol.runs.multi_panel import PANELS, OwnSplit
+from uol.runs.predictions import spread_of, tested_parts
+from uol.runs.result import Member, Name, PanelData, Result, read_result, write_result
 from uol.runs.run import RECIPE, held_out_rows
+from uol.runs.train_and_test import MODEL, PREDICTIONS, RESULT, log
+from uol.runs.transfer import remove_evaluations
+from uol.scoring.config import Combining
+from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
+from uol.scoring.folder import PROVENANCE, load_scorer
+from uol.scoring.scorer import Scorer
+from uol.storage import provenance
+from uol.storage.files import plain, write_text
+from uol.training.batches import PackedImages
+from uol.training.method import Predictions
+from uol.training.recipe import Recipe, stored_recipe
 
 Combined: TypeAlias = Combining | Literal["predictions"]  # what of the members is averaged; of the last none is asked
 SEVERAL = "ensemble"  # stands for the method of members of several

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from uol.ratings import metrics
 from uol.errors import CallError, UolError
+from uol.ratings import metrics
 from uol.runs.evaluation import predictions_table
 from uol.runs.predictions import read_predictions
 from uol.runs.result import read_result
-from uol.storage.files import write_text
-from uol.training.method import Predictions
-from uol.training.batches import PackedImages
-from uol.training.recipe import Recipe
 from uol.runs.run import held_out_rows
+from uol.storage.files import write_text
+from uol.training.batches import PackedImages
+from uol.training.method import Predictions
+from uol.training.recipe import Recipe
 
 HELD_OUT = "held-out.csv"
 AVERAGE = "average"

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from uol.storage.validation import first_problem
 from uol.errors import CallError, UolError
+from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.ratings.splits import find_split
 from uol.runs.multi_panel import PANELS
 from uol.runs.result import Data, Provenance, Seen, Teacher, read_result, same_division
-from uol.ratings.splits import find_split
+from uol.runs.run import held_out_rows
 from uol.scoring.config import CONFIG
 from uol.scoring.folder import PROVENANCE
-from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.storage.validation import first_problem
 from uol.training.recipe import Recipe, stored_recipe
-from uol.runs.run import held_out_rows
 from uol.training.teachers import find_teacher, weights_digest
 
 _RESULT, _MODEL, _WHOLE = "result.json", "model", "whole"

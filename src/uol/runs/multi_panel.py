@@ -14,19 +14,19 @@ import numpy as np
 import pandas as pd
 
 from uol.errors import CallError
-from uol.runs.evaluation import evaluate, predictions_table
-from uol.runs.predictions import tested_parts
-from uol.runs.known_raters import known_leniency
-from uol.runs.result import Result, same_division
-from uol.storage.files import write_text
-from uol.ratings.splits import find_split
-from uol.training.method import Predictions
 from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.ratings.splits import find_split
+from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.known_raters import known_leniency
+from uol.runs.predictions import tested_parts
+from uol.runs.result import Result, same_division
+from uol.runs.run import held_out_count
 from uol.scoring.scorer import Scorer
+from uol.storage.files import write_text
 from uol.training.batches import PackedImages
+from uol.training.method import Predictions
 from uol.training.panels import join, without_copies
 from uol.training.recipe import Recipe
-from uol.runs.run import held_out_count
 
 PANELS = "panels"
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from uol.errors import UolError
-from uol.runs.evaluation import LENIENCY
+from uol.ratings.metrics import mae, pearson, rmse
 from uol.runs.bootstrap import draws, replicated
+from uol.runs.evaluation import LENIENCY
 from uol.runs.groups import groups_of, with_others
 from uol.runs.result import Group, KnownRaters, Replicates, Result, Spread, Transfer
-from uol.ratings.metrics import mae, pearson, rmse
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
 _NEAR = 1e-3  # figures of a table written with six digits are this near to those it was made for

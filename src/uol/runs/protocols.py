@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from uol.ratings import metrics
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import CallError, UolError
+from uol.ratings import metrics
 
 Floats = npt.NDArray[np.float64]
 Takes = Literal["first", "mean"]

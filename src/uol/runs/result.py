@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from uol.storage.validation import read_checked
 from uol.errors import UolError
 from uol.storage.files import plain, write_text
+from uol.storage.validation import read_checked
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
 _LATER = {

@@ -16,14 +16,14 @@ import torch
 import yaml
 
 from uol import methods
-from uol.order.backbones import EFFICIENTNET_LITE, Backbone
 from uol.errors import CallError, UolError
-from uol.storage.files import write_text
-from uol.training.method import Method
+from uol.order.backbones import EFFICIENTNET_LITE, Backbone
 from uol.ratings.rated_images import Indices, RatedImages
+from uol.storage.files import write_text
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
 from uol.training.loop import EpochReport, train
+from uol.training.method import Method
 from uol.training.panels import check_panels, join, rating_levels
 from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
 from uol.training.teachers import find_teacher, weights_digest
@@ -46,7 +46,6 @@ def run(
     """
     for panel in packed.panels:
         _check_ratings(panel.rated)
-    packed.groups_for(recipe)  # which says what is missing
     check_method(recipe, len(packed.panels))
     training, held_out = hold_out(packed, recipe)
     check_panels(training, recipe)
@@ -56,7 +55,7 @@ def run(
     method = kind(recipe, packed.rated.scale, rating_levels(packed), **several)  # before the folder is claimed
     method.prepare_for(training)
     checkpoint = None
-    images = training.fingerprint + _grouped(training, recipe)
+    images = training.fingerprint
     learnt = images + taught(recipe.teachers)
     reports: list[EpochReport] = []
     if folder is not None:
@@ -83,12 +82,6 @@ def taught(teachers: Sequence[str]) -> str:
         return ""
     digests = " ".join(weights_digest(find_teacher(name)) for name in teachers)
     return f" taught by {hashlib.sha256(digests.encode()).hexdigest()}"
-
-
-def _grouped(training: PackedImages, recipe: Recipe) -> str:
-    """What a checkpoint says of the groups its run learns by, behind the fingerprint: nothing where it does not."""
-    group = training.groups_for(recipe)
-    return "" if group is None else f" in groups {hashlib.sha256(group.astype(np.int64).tobytes()).hexdigest()}"
 
 
 def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, PackedImages | None]:

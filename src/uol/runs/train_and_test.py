@@ -13,12 +13,13 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from uol import methods
-from uol.storage import provenance
-from uol.scoring.ensemble import EnsembleScorer
 from uol.errors import CallError
+from uol.methods.uol import Uol
+from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.runs.evaluation import Evaluation, evaluate, predictions_table
-from uol.runs.predictions import replicates_elsewhere, spread_of, tested_parts
 from uol.runs.held_out import keep_held_out
+from uol.runs.known_raters import known_leniency
+from uol.runs.lineage import check_teachers, teachers_used
 from uol.runs.multi_panel import (
     PANELS,
     Divided,
@@ -28,19 +29,18 @@ from uol.runs.multi_panel import (
     keep_panel,
     panels_used,
 )
-from uol.runs.known_raters import known_leniency
+from uol.runs.predictions import replicates_elsewhere, spread_of, tested_parts
 from uol.runs.result import Name, Result, read_result, same_division, write_result
-from uol.runs.lineage import check_teachers, teachers_used
-from uol.storage.files import plain, write_json, write_text
-from uol.training.method import Method, Predictions
-from uol.methods.uol import Uol
+from uol.runs.run import epochs_so_far, run
+from uol.scoring.ensemble import EnsembleScorer
 from uol.scoring.folder import PROVENANCE
-from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.scoring.scorer import Scorer
+from uol.storage import provenance
+from uol.storage.files import plain, write_json, write_text
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
+from uol.training.method import Method, Predictions
 from uol.training.recipe import Recipe, with_defaults
-from uol.runs.run import epochs_so_far, run
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"
 

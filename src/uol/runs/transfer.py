@@ -16,20 +16,20 @@ from torch import Tensor
 
 from uol import datasets
 from uol.errors import CallError, ImageError, UolError
+from uol.images.cache import Progress
+from uol.images.face_cache import FaceCache
+from uol.images.framing import Framing
+from uol.order.config import ModelConfig
+from uol.ratings.rated_images import RatedImages
+from uol.ratings.scale import Scale
 from uol.runs.evaluation import evaluate, predictions_table
 from uol.runs.predictions import replicates_elsewhere
 from uol.runs.protocols import BY_MAKEUP, BY_VOTES, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.result import Makeup
 from uol.runs.train_and_test import EVALUATIONS
-from uol.images.face_cache import FaceCache
 from uol.storage.files import write_json, write_text
-from uol.images.framing import Framing
-from uol.images.cache import Progress
-from uol.training.method import Predictions
-from uol.order.config import ModelConfig
-from uol.ratings.rated_images import RatedImages
-from uol.ratings.scale import Scale
 from uol.training.batches import PackedImages
+from uol.training.method import Predictions
 
 MIFS = "mifs"  # whose pairs have an order to be found
 GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole

@@ -17,15 +17,9 @@ from uol.order.config import ModelConfig
 from uol.order.losses import order_target, pair_balance
 from uol.order.order import Triplets, balanced_pairs, hard_triplets
 from uol.ratings.rated_images import Indices, RatedImages
+from uol.training.attributes import attributes_of
 from uol.training.augmentation import augment, blend, centre_crop, own_shares
-from uol.training.groups import ETHNICITY, GENDER, balanced_batches, group_numbers, words_of
 from uol.training.recipe import Recipe
-
-# Of either attribute: the groups that tell it, and what their words stand for.
-_ATTRIBUTES = (
-    (GENDER, {"female": -1.0, "f": -1.0, "male": 1.0, "m": 1.0}),
-    (ETHNICITY, {"asian": -1.0, "caucasian": 1.0, "white": 1.0}),
-)
 
 
 @dataclass(frozen=True)
@@ -56,18 +50,8 @@ class PackedImages:
 
     @property
     def attributes(self) -> Tensor:
-        """Gender and ethnicity, (N, 2): female −1, male +1; asian −1, caucasian +1; 0 for any other word, or none.
-
-        The words are fixed, so that a number means the same of every data set.
-        """
-        if self.parts:
-            return torch.cat([part.attributes for part in self.parts])
-        found = np.zeros((len(self), 2), np.float32)
-        for column, (names, signs) in enumerate(_ATTRIBUTES):
-            words = words_of(self.rated, names)
-            if words is not None:
-                found[:, column] = [signs.get(word, 0.0) for word in words]
-        return torch.from_numpy(found)
+        """Gender and ethnicity as `attributes_of` codes them, (N, 2)."""
+        return torch.from_numpy(np.concatenate([attributes_of(panel.rated) for panel in self.panels]))
 
     @property
     def checksum(self) -> str:
@@ -101,13 +85,6 @@ class PackedImages:
     def panel(self) -> Indices | None:
         """The number of each image's panel, (N,); None where there is one panel."""
         return np.repeat(np.arange(len(self.parts)), [len(part) for part in self.parts]) if self.parts else None
-
-    def groups_for(self, recipe: Recipe) -> Indices | None:
-        """The number of each image's group, (N,), where a recipe wants that; images of two panels may share one."""
-        setting = recipe.group_setting
-        if setting is None:
-            return None
-        return np.concatenate([group_numbers(panel.rated, setting) for panel in self.panels])
 
     def __len__(self) -> int:
         return len(self.rated)
@@ -147,36 +124,26 @@ def steps_per_epoch(images: int, recipe: Recipe) -> int:
     return max(images // recipe.batch_size, 1)
 
 
-def plan_epoch(
-    rated: RatedImages, recipe: Recipe, epoch: int, panel: Indices | None = None, group: Indices | None = None
-) -> EpochPlan:
+def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int, panel: Indices | None = None) -> EpochPlan:
     """Shuffle the images into batches and choose pairs and triplets for all of them.
 
     The plan depends on the seed and the epoch alone, so that a resumed run goes on exactly as it would have. What is
     left over after the last full batch sits out; which images do changes with every epoch. With several panels, each
-    batch has images of one `panel`, (N,), alone: panels have different standards, and are never compared. `group`,
-    (N,), is what `PackedImages.groups_for` the recipe tells.
+    batch has images of one `panel`, (N,), alone: panels have different standards, and are never compared.
     """
     rng = np.random.default_rng([recipe.seed, epoch])
-    balanced = group if recipe.group_balance else None
-    if panel is None:
-        index = _shuffled(np.arange(len(rated)), recipe, rng, balanced)
-    else:
-        index = _shuffled_panels(panel, recipe, rng, balanced)
-    return _plan(rated, recipe, index, rng, group)
+    rows = _shuffled(np.arange(len(rated)), recipe, rng) if panel is None else _shuffled_panels(panel, recipe, rng)
+    return _plan(rated, recipe, rows, rng)
 
 
-def _shuffled(rows: Indices, recipe: Recipe, rng: np.random.Generator, group: Indices | None = None) -> Indices:
-    """Images in full batches, (B, M); where groups are told, with the recipe's balance of them."""
+def _shuffled(rows: Indices, recipe: Recipe, rng: np.random.Generator) -> Indices:
+    """Images in full batches, (B, M)."""
     batches = steps_per_epoch(len(rows), recipe)
-    if group is not None:
-        size = min(recipe.batch_size, len(rows))
-        return rows[balanced_batches(group[rows], batches, size, recipe.group_balance, rng)]
     chosen = rng.permutation(len(rows))[: batches * min(recipe.batch_size, len(rows))]
     return rows[chosen].reshape(batches, -1)
 
 
-def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator, group: Indices | None = None) -> Indices:
+def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator) -> Indices:
     """Full batches of each panel, as many as the recipe's passes over it make, in random order: (B, M)."""
     panels = _rows_of(panel)
     batches = []
@@ -184,7 +151,7 @@ def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator, g
         full = len(rows) // recipe.batch_size
         wanted = max(round(full * passes), 1)
         while wanted > 0:  # each pass shuffled anew, so that no batch has an image twice
-            batches.append(_shuffled(rows, recipe, rng, group)[:wanted])
+            batches.append(_shuffled(rows, recipe, rng)[:wanted])
             wanted -= full
     together = np.concatenate(batches)
     return together[rng.permutation(len(together))]
@@ -194,12 +161,8 @@ def _rows_of(panel: Indices) -> list[Indices]:
     return [np.flatnonzero(panel == number) for number in range(int(panel.max()) + 1)]
 
 
-def _plan(
-    rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Generator, group: Indices | None
-) -> EpochPlan:
+def _plan(rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Generator) -> EpochPlan:
     """Choose what is compared in each of the batches, (B, M)."""
-    if group is None and recipe.group_setting is not None:
-        raise ValueError(f"{recipe.group_setting}: groups are wanted")
     scores = rated.scores[index]
     if recipe.pairs == "all":
         others = ~np.eye(index.shape[1], dtype=bool)
@@ -315,10 +278,9 @@ def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> l
     plain = recipe.with_changes({"augmentation": {"flip": False}, "seed": 0})
     feed = Feed(data, plain, device)
     batches = []
-    group = data.groups_for(plain)
     for rows in [np.arange(len(data))] if data.panel is None else _rows_of(data.panel):
         rng = np.random.default_rng([0, 0])
-        plan = _plan(data.rated, plain, _shuffled(rows, plain, rng), rng, group)
+        plan = _plan(data.rated, plain, _shuffled(rows, plain, rng), rng)
         feed.load(plan)
         for step in range(len(plan.images)):
             feed.stage(step)

@@ -91,8 +91,8 @@ def _train(
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
     if start == recipe.epochs:
         return
-    panel, group = data.panel, data.groups_for(recipe)
-    plan = plan_epoch(data.rated, recipe, start, panel, group)
+    panel = data.panel
+    plan = plan_epoch(data.rated, recipe, start, panel)
     steps = len(plan.images)
     total = recipe.epochs * steps
     schedule = [learning_rate(step, total, recipe) for step in range(total)]
@@ -109,8 +109,7 @@ def _train(
             method.begin_epoch(epoch, recipe.epochs)
             running = stepper.epoch(plan, epoch * steps)
             if epoch + 1 < recipe.epochs:
-                # on the host, while the device still works
-                plan = plan_epoch(data.rated, recipe, epoch + 1, panel, group)
+                plan = plan_epoch(data.rated, recipe, epoch + 1, panel)  # on the host, while the device still works
             means = {name: float(value) for name, value in running.items()}
             trouble = f"the loss became {means['total']}" if not math.isfinite(means["total"]) else None
             if trouble is None and not _finite(trainable):

@@ -67,9 +67,6 @@ class Recipe(Settings):
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="where several panels train: passes over the images of each in an epoch; empty: one"
     )
-    group_balance: float = Field(
-        0.0, ge=0, le=1, description="0: groups of gender and ethnicity are seen as they come; 1: all equally often"
-    )
     dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="sgd has a momentum of 0.9")
@@ -129,11 +126,6 @@ class Recipe(Settings):
         if not self.model.levels and self.scoring.histogram_share != ScoringConfig().histogram_share:
             raise ValueError("scoring.histogram_share is for models that tell histograms; set model.levels")
         return self
-
-    @property
-    def group_setting(self) -> str | None:
-        """The setting that needs to know groups, as a person writes it; None where none does."""
-        return f"group_balance: {self.group_balance:g}" if self.group_balance else None
 
     def for_split(self, split: str) -> Recipe:
         """The recipe with the teachers of a split."""
