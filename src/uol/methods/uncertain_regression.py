@@ -39,11 +39,10 @@ class UncertainRegression(ScoreMethod):
         gaussians = self.gaussians(self.features(batch.images))
         samples = self.head(sample(gaussians, self.recipe.samples))[..., 0]
         score = F.mse_loss(samples.float().mean(0), self.in_units(batch.scores))
-        dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance, self.recipe.dispersion)
+        dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance)
         return {"total": score + self.recipe.beta * dispersion, "score": score, "dispersion": dispersion}
 
     def estimate(self, features: Tensor) -> Estimates:
         """The score of the mean, and the degree of dispersion."""
         gaussians = self.gaussians(features)
-        degree = dispersion_degree(gaussians.log_variance, self.recipe.dispersion)
-        return Estimates(self.head(gaussians.mean)[:, 0], degree)
+        return Estimates(self.head(gaussians.mean)[:, 0], dispersion_degree(gaussians.log_variance))

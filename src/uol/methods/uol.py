@@ -113,7 +113,7 @@ class Uol(Method):
         logits = self._judged(gaussians, points, batch)
         order = order_cross_entropy(logits.float(), batch.target, batch.pair_weight)
         ordinal = ordinal_hinge(gaussians, batch.anchor, batch.near, batch.far, recipe.margin, batch.triplet_weight)
-        dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance, recipe.dispersion)
+        dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance)
         return uol_loss(order, ordinal, dispersion, recipe.alpha, recipe.beta)._asdict()
 
     def _judged(self, gaussians: Gaussians, points: Tensor | None, batch: Batch) -> Tensor:

@@ -25,6 +25,7 @@ LEGACY: Mapping[str, Legacy] = {
     "model.border": Legacy("edge", "no gain measured"),
     "pairs_within": Legacy("panel", "no gain measured"),
     "group_balance": Legacy(0.0, "no gain measured"),
+    "dispersion": Legacy("printed", "no gain measured"),
 }
 """Deleted settings, by their dotted names in a recipe: files of earlier versions still name them."""
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-DispersionForm = Literal["printed", "frobenius"]
 
 
 class Gaussians(NamedTuple):
@@ -62,14 +60,12 @@ def wasserstein_distance(first: Gaussians, second: Gaussians) -> Tensor:
     return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
 
 
-def dispersion_degree(log_variance: Tensor, form: DispersionForm = "printed") -> Tensor:
-    """How widely an image is perceived: √Σⱼ|Σⱼⱼ| as the paper prints it (equation 3), or the Frobenius norm: (N,).
+def dispersion_degree(log_variance: Tensor) -> Tensor:
+    """How widely an image is perceived: √Σⱼ|Σⱼⱼ| (equation 3, as printed): (N,).
 
-    Both are computed on the log scale, so that no variance is too small or too large.
+    Computed on the log scale, so that no variance is too small or too large.
     """
-    if form == "printed":
-        return (0.5 * log_variance.logsumexp(-1)).exp()
-    return (0.5 * (2 * log_variance).logsumexp(-1)).exp()
+    return (0.5 * log_variance.logsumexp(-1)).exp()
 
 
 def rectified_mean(mean: Tensor, variance: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from uol.order.gaussians import DispersionForm, Gaussians, dispersion_degree, wasserstein_distance
+from uol.order.gaussians import Gaussians, dispersion_degree, wasserstein_distance
 from uol.order.order import TOLERANCE
 from uol.ratings.scale import Scale
 
@@ -71,9 +71,7 @@ def ordinal_hinge(
     return loss.mean() if weight is None else weighted_mean(loss, weight)
 
 
-def dispersion_divergence(
-    log_variance: Tensor, rating_variance: Tensor, form: DispersionForm = "printed", eps: float = 1e-8
-) -> Tensor:
+def dispersion_divergence(log_variance: Tensor, rating_variance: Tensor, eps: float = 1e-8) -> Tensor:
     """KL divergence of the predicted degrees of dispersion from the raters' variances η (equation 4).
 
     Both are normalised to sum to one over the batch: as printed, the sum is unbounded below. Images whose rating
@@ -81,7 +79,7 @@ def dispersion_divergence(
     """
     known = torch.isfinite(rating_variance)
     truth = torch.where(known, rating_variance, 0.0)
-    degree = torch.where(known, dispersion_degree(log_variance, form), 0.0)
+    degree = torch.where(known, dispersion_degree(log_variance), 0.0)
     p = truth / truth.sum().clamp_min(eps)
     q = degree / degree.sum().clamp_min(eps)
     return (torch.xlogy(p, p) - torch.xlogy(p, q.clamp_min(eps))).sum()

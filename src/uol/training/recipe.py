@@ -67,7 +67,6 @@ class Recipe(Settings):
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="where several panels train: passes over the images of each in an epoch; empty: one"
     )
-    dispersion: Literal["printed", "frobenius"] = Field("printed", description="form of the degree of dispersion")
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="sgd has a momentum of 0.9")
     learning_rate: float = Field(1e-4, gt=0, allow_inf_nan=False)
