@@ -1,4 +1,4 @@
-"""The views of an image that a network is asked about: zoomed, mirrored, levelled, and the mean of its answers."""
+"""The views of an image that a network is asked about: zoomed, mirrored, and the mean of its answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from quick import quick_recipe
@@ -15,7 +13,6 @@ from uol.order.config import ScoringConfig
 from uol.order.model import OrderModel
 from uol.order.views import views
 
-MEAN, DEVIATION = 0.6, 0.19
 SIZE = 20
 
 
@@ -57,11 +54,6 @@ def slowly_zoomed(image, margin):
     return torch.tensor(result)
 
 
-def middle(images):
-    size = images.shape[-1]
-    return images[..., size // 4 : size - size // 4, size // 4 : size - size // 4]
-
-
 def test_the_whole_image_is_shown_as_it_is():
     images = drawn_at_random()
     (same,) = shown(images)
@@ -70,10 +62,9 @@ def test_the_whole_image_is_shown_as_it_is():
     assert torch.equal(first, images / 255)
 
 
-@pytest.mark.parametrize("level", [False, True])
-def test_bytes_and_values_up_to_one_are_the_same_image(level):
+def test_bytes_and_values_up_to_one_are_the_same_image():
     images = drawn_at_random()
-    scoring = {"zooms": (1.0, 0.8, 1.2), "mirror": True, "level": level}
+    scoring = {"zooms": (1.0, 0.8, 1.2), "mirror": True}
     for one, two in zip(shown(images, **scoring), shown(images / 255, **scoring), strict=True):
         assert one.dtype == two.dtype == torch.float32
         assert one.shape == images.shape
@@ -114,58 +105,16 @@ def test_mirror_images_stand_beside_each_zoom():
         assert torch.allclose(one, two, atol=1e-5)
 
 
-def gentle(seed):
-    """An image whose levelled values all lie within 0–1: evenly spread, none is two deviations from the mean."""
-    generator = torch.manual_seed(seed)
-    return 0.35 + 0.3 * torch.rand((2, 3, SIZE, SIZE), generator=generator)
-
-
-@given(st.integers(0, 2**20))
-@settings(max_examples=20, deadline=None)
-def test_levelled_images_have_one_mean_and_one_deviation_in_their_middle(seed):
-    (levelled,) = shown(gentle(seed), level=True)
-    assert 0 < levelled.min() < levelled.max() < 1  # nothing is clipped
-    part = middle(levelled).flatten(1)
-    assert torch.allclose(part.mean(1), torch.tensor(MEAN), atol=1e-4)
-    assert torch.allclose(part.std(1, correction=0), torch.tensor(DEVIATION), atol=1e-4)
-
-
-@given(st.integers(0, 2**20), st.floats(0.9, 4), st.floats(-0.2, 0.2))
-@settings(max_examples=40, deadline=None)
-def test_brightness_and_contrast_are_levelled_away(seed, contrast, brightness):
-    images = gentle(seed)
-    changed = 0.5 + (images - 0.5) * contrast + brightness
-    assert torch.allclose(shown(changed, level=True)[0], shown(images, level=True)[0], atol=1e-4)
-
-
-def test_channels_are_levelled_together_and_images_apart():
-    images = gentle(0)
-    images[:, 0] += 0.05
-    (levelled,) = shown(images, level=True)
-    assert (middle(levelled)[:, 0].mean() - middle(levelled)[:, 1].mean()) > 0.05
-    (alone,) = shown(images[1:], level=True)
-    assert torch.allclose(levelled[1:], alone, atol=1e-6)
-
-
-@pytest.mark.parametrize("colour", [0, 128, 255])
-def test_an_image_of_one_colour_stays_one(colour):
-    images = torch.full((1, 3, SIZE, SIZE), colour, dtype=torch.uint8)
-    for view in shown(images, level=True, zooms=(1.0, 0.8, 1.2), mirror=True):
-        assert torch.allclose(view, torch.tensor(MEAN), atol=1e-4)
-
-
-@pytest.mark.parametrize("level", [False, True])
-def test_a_models_answer_is_the_mean_over_the_views(level):
+def test_a_models_answer_is_the_mean_over_the_views():
     torch.manual_seed(0)
     model = OrderModel(quick_recipe().model).eval()
     torch.nn.init.normal_(model.log_variance.weight, 0, 0.05)
     images = drawn_at_random(5, 32)
-    scoring = ScoringConfig(zooms=(1.0, 0.9, 1.1), mirror=True, level=level)
+    scoring = ScoringConfig(zooms=(1.0, 0.9, 1.1), mirror=True)
     found = model.embed(images, scoring, batch_size=2)
-    (start,) = shown(images / 255, level=level)
     asked = []
     for share in (1.0, 0.9, 1.1):
-        (near,) = shown(start, zooms=(share,))
+        (near,) = shown(images / 255, zooms=(share,))
         asked += [model(near), model(near.flip(-1))]
     assert torch.allclose(found.mean, sum(one.mean for one in asked) / 6, atol=1e-5)
     assert torch.allclose(found.log_variance, sum(one.log_variance for one in asked) / 6, atol=1e-5)

@@ -93,7 +93,7 @@ def test_graphs_answer_as_pytorch_does(tmp_path, scoring, model):
 
 @pytest.mark.parametrize("crop", [32, 64])
 def test_graphs_see_the_views_that_pytorch_sees(tmp_path, crop):
-    scoring = ScoringConfig(zooms=(1.0, 0.9, 1.1), mirror=True, level=True)
+    scoring = ScoringConfig(zooms=(1.0, 0.9, 1.1), mirror=True)
     scorer = untrained(scoring, pooling="positions", crop=crop)
     assert export_onnx(scorer, tmp_path / "model") <= TOLERANCE
     values = assert_same_answers(scorer, tmp_path / "model")[:, 0]

@@ -26,6 +26,7 @@ LEGACY: Mapping[str, Legacy] = {
     "pairs_within": Legacy("panel", "no gain measured"),
     "group_balance": Legacy(0.0, "no gain measured"),
     "dispersion": Legacy("printed", "no gain measured"),
+    "scoring.level": Legacy(False, "no gain measured"),
 }
 """Deleted settings, by their dotted names in a recipe: files of earlier versions still name them."""
 
@@ -137,7 +138,6 @@ class ScoringConfig(Settings):
     zooms: tuple[Annotated[float, Field(gt=0.5, lt=1.5)], ...] = Field(
         (1.0,), min_length=1, description="average the Gaussians of views that show these shares of the framed image"
     )
-    level: bool = Field(False, description="bring all images to one brightness and one contrast first")
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
     histogram_share: float = Field(
         0.5, ge=0, le=1, description="share of the histogram's mean in a score; for models that tell one (model.levels)"

@@ -14,20 +14,16 @@ from torch import Tensor
 
 from uol.order.config import ModelConfig, ScoringConfig
 
-_LEVEL = (0.6, 0.19)  # mean and deviation of values from 0 to 1, about those of well-lit faces
 _AT_ONCE = 256  # images resized together
-_FLATTEST = 0.05  # an image of one colour stays one
 
 
 def views(images: Tensor, scoring: ScoringConfig) -> Iterator[Tensor]:
     """The views of images, uint8 or 0–1 (N, 3, S, S), one after another: of each zoom the image, then its mirror image.
 
-    All are of one kind: as the images are where none is zoomed or levelled, else 0–1.
+    All are of one kind: as the images are if none is zoomed, else 0–1.
     """
-    if (scoring.level or scoring.zooms != (1.0,)) and not images.is_floating_point():
+    if scoring.zooms != (1.0,) and not images.is_floating_point():
         images = images.float() / 255
-    if scoring.level:
-        images = _levelled(images)
     for share in scoring.zooms:
         shown = _zoomed(images, share)
         yield shown
@@ -51,16 +47,6 @@ def shown_to(pixels: Tensor, config: ModelConfig, framed: ModelConfig) -> Tensor
 def _resized(pixels: Tensor, size: int) -> Tensor:
     resized = F.interpolate(pixels.float(), (size, size), mode="bilinear", antialias=True)
     return resized if pixels.is_floating_point() else resized.round().clamp(0, 255).byte()
-
-
-def _levelled(images: Tensor) -> Tensor:
-    """Images 0–1 whose middle, which a framed face fills, has one mean and one deviation; colours stay apart."""
-    size = int(images.shape[-1])  # a tensor while a graph is recorded
-    part = slice(size // 4, size - size // 4)
-    middle = images[..., part, part]
-    mean = middle.mean((1, 2, 3), keepdim=True)
-    deviation = (middle - mean).square().mean((1, 2, 3), keepdim=True).sqrt()
-    return (_LEVEL[0] + (images - mean) * (_LEVEL[1] / deviation.clamp(min=_FLATTEST))).clamp(0, 1)
 
 
 def _zoomed(images: Tensor, share: float) -> Tensor:
