@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.ndimage import gaussian_filter
 
 from uol.order.backbones import IMAGENET_MEAN
 from uol.training import augmentation
@@ -145,34 +144,6 @@ def test_erasing_blanks_one_box():
     for box in blank.numpy():
         rows, columns = np.flatnonzero(box.any(1)), np.flatnonzero(box.any(0))
         assert box[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].all()
-
-
-def test_blur_is_a_gaussian_filter_with_repeated_borders(monkeypatch):
-    pixels = images(3, 32)
-    monkeypatch.setattr(augmentation, "_BLUR", (14.0, 14.0))  # two pixels in a frame of 32
-    shown = augment(pixels, 32, Augmentation(blur=1, **STILL))
-    for before, after in zip(pixels.numpy() / 255, shown.numpy(), strict=True):
-        for channel in range(3):
-            slow = gaussian_filter(before[channel], 2.0, mode="nearest", radius=4)
-            assert np.allclose(after[channel], slow, atol=1e-5)
-
-
-def test_only_some_images_are_blurred_and_those_not_stay_as_they_are(monkeypatch):
-    monkeypatch.setattr(augmentation, "_BLUR", (14.0, 28.0))
-    pixels = images(200, 16)
-    shown = augment(pixels, 16, Augmentation(blur=0.5, **STILL))
-    same = [torch.allclose(a, b / 255, atol=1e-6) for a, b in zip(shown, pixels, strict=True)]
-    assert 60 < sum(same) < 140
-
-
-def test_noise_is_as_strong_as_asked_and_stays_in_range():
-    grey = torch.full((400, 3, 16, 16), 128, dtype=torch.uint8)
-    shown = augment(grey, 16, Augmentation(noise=0.1, **STILL))
-    deviation = shown.flatten(1).std(1)
-    assert 0.09 < float(deviation.max()) < 0.11
-    assert float(deviation.min()) < 0.01
-    assert shown.min() >= 0
-    assert shown.max() <= 1
 
 
 def test_blends_are_of_an_image_and_the_one_before_it():

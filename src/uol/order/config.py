@@ -22,10 +22,12 @@ class Legacy(NamedTuple):
 
 LEGACY: Mapping[str, Legacy] = {
     "antisymmetric": Legacy(False, "no gain measured"),
-    "model.border": Legacy("edge", "no gain measured"),
     "pairs_within": Legacy("panel", "no gain measured"),
     "group_balance": Legacy(0.0, "no gain measured"),
     "dispersion": Legacy("printed", "no gain measured"),
+    "augmentation.blur": Legacy(0.0, "no gain measured"),
+    "augmentation.noise": Legacy(0.0, "no gain measured"),
+    "model.border": Legacy("edge", "no gain measured"),
     "scoring.level": Legacy(False, "no gain measured"),
 }
 """Deleted settings, by their dotted names in a recipe: files of earlier versions still name them."""

@@ -16,7 +16,6 @@ from uol.order.config import Settings
 
 # The ellipse of an aligned face in coordinates from −1 to 1.
 _FACE_CENTRE, _FACE_RADII = [2 * x - 1 for x in ELLIPSE_CENTRE], [2 * r for r in ELLIPSE_RADII]
-_BLUR = (0.5, 2.5)  # standard deviations, in pixels of a frame of 224
 _KNOTS = 5  # of the field that bends images, along each side
 _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
 
@@ -24,7 +23,7 @@ _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
 class Augmentation(Settings):
     """What may happen to a training image; every amount is drawn anew for each image of each epoch.
 
-    Amounts are the largest departure to either side; `grey`, `blur`, `mask`, `erase` and `mix` are probabilities.
+    Amounts are the largest departure to either side; `grey`, `mask`, `erase` and `mix` are probabilities.
     """
 
     group = "augmentation"
@@ -42,8 +41,6 @@ class Augmentation(Settings):
     saturation: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest factor")
     grey: float = Field(0.0, ge=0, le=1)
     channel_gain: float = Field(0.0, ge=0, lt=1, description="of each colour by itself")
-    blur: float = Field(0.0, ge=0, le=1, description="smooth as a poorer camera or a smaller photograph would")
-    noise: float = Field(0.0, ge=0, le=1, description="largest standard deviation, of values from 0 to 1")
     mask: float = Field(0.0, ge=0, le=1, description="blank what lies outside the ellipse of an aligned face")
     erase: float = Field(0.0, ge=0, le=1, description="blank a box at a random place")
     mix: float = Field(
@@ -77,11 +74,6 @@ def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
     shown = _warped(images, crop, how) if how.warps else _cropped(images, crop, how)
     if how.recolours:
         shown = _recoloured(_unit(shown), how)
-    if how.blur:
-        shown = _blurred(_unit(shown), how)
-    if how.noise:
-        amount = how.noise * torch.rand((len(shown), 1, 1, 1), device=shown.device)
-        shown = (_unit(shown) + amount * torch.randn(shown.shape, device=shown.device)).clamp(0, 1)
     if how.mask or how.erase:
         shown = _blanked(_unit(shown), how)
     return shown
@@ -157,22 +149,6 @@ def _recoloured(images: Tensor, how: Augmentation) -> Tensor:
     images = mean + (images - mean) * factor(1 - how.contrast, 1 + how.contrast, 1)
     images = images * factor(1 - how.channel_gain, 1 + how.channel_gain, 3)
     return (images + factor(-how.brightness, how.brightness, 1)).clamp(0, 1)
-
-
-def _blurred(images: Tensor, how: Augmentation) -> Tensor:
-    """Smooth some images with Gaussians of random width, along rows and then columns; borders are repeated."""
-    count, size, device = len(images), images.shape[-1], images.device
-    width = size / 224 * (_BLUR[0] + (_BLUR[1] - _BLUR[0]) * torch.rand(count, 1, device=device))
-    reach = math.ceil(2 * _BLUR[1] * size / 224)
-    along = torch.arange(-reach, reach + 1, device=device)
-    kernel = torch.exp(-0.5 * (along / width).square())
-    sharp = (along == 0).float()
-    kernel = torch.where(_chance(how.blur, count, device)[:, None], kernel / kernel.sum(1, keepdim=True), sharp)
-    kernel = kernel.repeat_interleave(3, 0)[:, None, None]  # the same for three colours: (3·M, 1, 1, K)
-    flat = images.reshape(1, 3 * count, size, size)
-    flat = F.conv2d(F.pad(flat, (reach, reach, 0, 0), mode="replicate"), kernel, groups=3 * count)
-    flat = F.conv2d(F.pad(flat, (0, 0, reach, reach), mode="replicate"), kernel.transpose(2, 3), groups=3 * count)
-    return flat.reshape(images.shape).clamp(0, 1)
 
 
 def _blanked(images: Tensor, how: Augmentation) -> Tensor:
