@@ -134,7 +134,7 @@ def framed_pixels(files: list[Path], config: ModelConfig) -> list[np.ndarray[Any
 @torch.inference_mode()
 def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats: int) -> None:
     """Milliseconds of each part of one batch, one after the other: what overlaps in earnest does not here."""
-    gathered = scorer.gathered(images)
+    gathered = scorer.stack_pixels(images)
     pixels = gathered.to(DEVICE)
     gaussians = scorer._embed_for_scores(pixels)
     outcomes = scorer.outcomes(gaussians)
@@ -145,12 +145,12 @@ def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats
         return scorer._probabilities(gaussians, scorer._left, scorer._right)
 
     parts: dict[str, Callable[[], object]] = {
-        "gather": lambda: scorer.gathered(images),
+        "gather": lambda: scorer.stack_pixels(images),
         "transfer": lambda: gathered.to(DEVICE, non_blocking=True),
         "embed": lambda: scorer._embed_for_scores(pixels),
         "compare": compared,
         "copy back": lambda: compared().to("cpu", non_blocking=True),
-        "solve": lambda: scorer._scores(scorer.solved(outcomes), scorer.degrees(gaussians)),
+        "solve": lambda: scorer._scores(scorer.solve_scores(outcomes), scorer.degrees(gaussians)),
         "rows": lambda: [row(one, score) for one, score in zip(framed, scores, strict=True)],
     }
     times = {name: 1000 * median_seconds(work, repeats) for name, work in parts.items()}

@@ -10,12 +10,12 @@ __all__ = ["Comparison", "Ranked", "RatedImages", "Ratings", "Score", "Scorer"]
 if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages
     from uol.ratings.ratings import Ratings
+    from uol.scoring.base import Comparison, Ranked, Score
     from uol.scoring.scorer import Scorer
-    from uol.scoring.scores import Comparison, Ranked, Score
 
 _HOMES = {
-    "Comparison": "uol.scoring.scores", "Ranked": "uol.scoring.scores", "RatedImages": "uol.ratings.rated_images",
-    "Ratings": "uol.ratings.ratings", "Score": "uol.scoring.scores", "Scorer": "uol.scoring.scorer",
+    "Comparison": "uol.scoring.base", "Ranked": "uol.scoring.base", "RatedImages": "uol.ratings.rated_images",
+    "Ratings": "uol.ratings.ratings", "Score": "uol.scoring.base", "Scorer": "uol.scoring.scorer",
 }  # fmt: skip
 
 

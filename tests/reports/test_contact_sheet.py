@@ -14,8 +14,8 @@ from PIL import Image
 from uol.ratings.scale import Scale
 from uol.reports.contact_sheet import SIDE, bar, rank_groups, short_names, thumbnail, write_contact_sheet
 from uol.reports.html import MEANING
+from uol.scoring.base import Score, rank_with_ties
 from uol.scoring.config import PanelConfig
-from uol.scoring.scores import Score, rank_with_ties
 
 PANEL = PanelConfig(name="our <panel>", low=1, high=5)
 

@@ -28,8 +28,8 @@ from uol.reports.explain import (
     ticks,
 )
 from uol.reports.figures import OUTCOME_COLOURS, likelihood_curve
+from uol.scoring.base import Score
 from uol.scoring.config import PanelConfig
-from uol.scoring.scores import Score
 
 CROP = np.zeros((64, 48, 3), np.uint8)
 MODEL = BradleyTerry(6.0, 1.5)

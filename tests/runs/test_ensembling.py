@@ -13,7 +13,6 @@ import pytest
 from quick import quick_recipe
 from uol import Scorer, datasets
 from uol.errors import CallError, UolError
-from uol.order.config import common_view
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
 from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
@@ -97,8 +96,8 @@ def test_folds_are_matched_and_tested(runs, rated, packed, tmp_path, monkeypatch
         match_runs([runs / "b", runs / "a"], rated, tmp_path / "two", "two")
     with pytest.raises(CallError, match="holds the ensemble named two"):
         match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "other")
-    with pytest.raises(CallError, match="combines otherwise"):
-        match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two", "outcomes")
+    with pytest.raises(CallError, match="combined in another way"):
+        match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two", "predictions")
 
 
 def test_an_ensemble_is_told_who_rated(drawn_b, rated, tmp_path, monkeypatch):
@@ -126,29 +125,6 @@ def test_evaluations_without_a_result_are_of_nobody_knows_what(runs, rated, pack
     (fold.folder / "result.json").unlink()
     keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
     assert read_run(fold.folder).transfer == {}
-
-
-def test_outcomes_have_references_of_the_same_training_images(runs, rated, packed, tmp_path):
-    fold = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, tmp_path / "out", "two")[0]
-    assert fold.folder == tmp_path / "out"
-    made = build(fold, load_networks(fold), packed, "outcomes")
-    assert made.combine == "outcomes"
-    one, other = (member.references.scores for member in made.members)
-    assert np.array_equal(one, other)
-    trained = rated.subset(rated.splits["fold-1"].train).subset(held_out_rows(40, fold.members[0].recipe)[0])
-    assert set(one) <= set(trained.scores)
-
-
-def test_shared_references_are_shown_to_each_member_as_it_is_used_to(runs, rated, tmp_path):
-    fold = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, tmp_path / "out", "two")[0]
-    narrow, wide = load_networks(fold)
-    narrow.model.config = narrow.config.model_copy(update={"resize": 40})  # the middle of what the other sees
-    packed = PackedImages.pack(rated, common_view([narrow.config, wide.config]))
-    made = build(fold, [narrow, wide], packed, "outcomes")
-    middle = packed.pixels[..., 4:36, 4:36]
-    every = narrow.embed_pixels(middle).mean
-    own = made.members[0].references.gaussians.mean
-    assert all((every - place).abs().amax(1).min() < 1e-5 for place in own)
 
 
 def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, tmp_path):

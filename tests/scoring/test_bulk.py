@@ -13,16 +13,17 @@ from uol.images import framing
 from uol.images.faces import AlignedFace, Face, FaceError
 from uol.order.config import ModelConfig
 from uol.scoring import bulk
-from uol.scoring.base import AskedWithImages
+from uol.scoring.base import BaseScorer, Score
 from uol.scoring.bulk import score_files
-from uol.scoring.scores import Score
 
 WHOLE = ModelConfig(backbone="test_byobnet", resize=16, crop=12)
 FACE = ModelConfig(backbone="test_byobnet", resize=16, crop=12, framing="face")
 
 
-class Brightness(AskedWithImages):
+class Brightness(BaseScorer):
     """Scores an image by its mean brightness, and notes how many come at once."""
+
+    members = embed = embed_pixels = score_embedded = anchor_embedded = leave_one_out = save_pretrained = to = None
 
     def __init__(self, config=WHOLE):
         self._config = config
@@ -178,13 +179,13 @@ def test_asked_as_a_gpu_is_faces_have_their_rows(files, faces):
         assert list(score_files(FacesOnGpu(FACE), files[:6], all_faces)) == expected
 
 
-@pytest.mark.parametrize("fault", ["begin", "wait"])
+@pytest.mark.parametrize("fault", ["submit", "wait"])
 def test_a_fault_of_the_scorer_ends_the_run(files, fault):
     class Faulty(OnGpu):
-        def begin(self, images):
-            if fault == "begin":
+        def submit(self, images):
+            if fault == "submit":
                 raise RuntimeError("out of memory")
-            return super().begin(images)
+            return super().submit(images)
 
         def score_pixels(self, pixels):
             raise RuntimeError("out of memory")

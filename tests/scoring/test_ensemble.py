@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 from quick import quick_recipe
 from uol import Scorer
 from uol.errors import CallError, UolError
-from uol.order import bradley_terry
 from uol.order.calibration import calibrate
 from uol.order.config import ModelConfig, ScoringConfig, common_view
 from uol.order.views import shown_to
 from uol.runs.run import run
+from uol.scoring.base import EnsembleScore
 from uol.scoring.config import PanelConfig
 from uol.scoring.ensemble import EnsembleScorer
-from uol.scoring.ensemble_folder import load_members
-from uol.scoring.folder import load_scorer
+from uol.scoring.folder import load_model, load_scorer
 from uol.scoring.released import fingerprint, open_model
-from uol.scoring.scores import EnsembleScore
 from uol.training.batches import PackedImages
 from uol.training.teachers import Teachers
 
@@ -71,11 +69,10 @@ def shared(members, packed, drawn, seeds=(0, 0, 0)):
     ]
 
 
-@pytest.mark.parametrize("combine", ["scores", "outcomes"])
-def test_equal_members_are_as_good_as_one(trained, packed, drawn, combine):
+def test_equal_members_are_as_good_as_one(trained, packed, drawn):
     alone = Scorer.build(trained.model, drawn, trained.embed(packed.centre))
     alone.calibrate(drawn, trained.embed(packed.centre))
-    together = EnsembleScorer([alone, alone, alone], combine)
+    together = EnsembleScorer([alone, alone, alone])
     together.calibrate(drawn, together.embed_pixels(packed.centre))
     found = together.score(drawn.images[:20])
     assert np.allclose(figures(found), figures(alone.score(drawn.images[:20])), atol=1e-6)
@@ -112,24 +109,6 @@ def test_the_mean_of_scores_computed_one_image_at_a_time(ensemble, members, pack
         assert score.low == pytest.approx(np.clip(score.value - half, 1, 5), abs=1e-3)
 
 
-def test_the_mean_of_outcomes_computed_by_hand_and_near_the_mean_of_scores(members, packed, drawn):
-    own = shared(members, packed, drawn)
-    together, plain = EnsembleScorer(own, "outcomes"), EnsembleScorer(own)
-    references = own[0].references
-    mean = np.mean([member.outcomes(member.references.gaussians) for member in own], axis=0)
-    pairs = [(i, j) for i in range(len(references)) for j in range(len(references)) if i != j]
-    first, second = np.array(pairs).T
-    fitted = bradley_terry.fit(mean[first, second], references.scores[first], references.scores[second])
-    assert together.bradley_terry == pytest.approx(fitted)
-    outcomes = np.mean([member.outcomes(member.embed_pixels(packed.centre)) for member in own], axis=0)
-    slow = [bradley_terry.estimate(outcomes[i : i + 1], references.scores, fitted, (1, 5)).value[0] for i in range(80)]
-    found = [score.value for score in together.score_exactly(packed.centre)]
-    assert np.allclose(found, slow, atol=1e-4)
-    assert np.corrcoef(found, [score.value for score in plain.score_exactly(packed.centre)])[0, 1] > 0.98
-    with pytest.raises(CallError, match="references are the same images"):
-        EnsembleScorer(shared(members, packed, drawn, seeds=(0, 1, 2)), "outcomes")
-
-
 def test_comparisons_are_the_mean_of_the_members(ensemble, members, drawn):
     found = ensemble.compare(drawn.images[0], drawn.images[5])
     slow = np.mean([member.compare(drawn.images[0], drawn.images[5]) for member in members], axis=0)
@@ -141,7 +120,7 @@ def test_all_ways_of_asking_agree(ensemble, packed, drawn):
     scores = ensemble.score(drawn.images[:40], batch_size=7)
     assert all(isinstance(score, EnsembleScore) for score in scores)
     assert np.allclose(figures(scores), figures(ensemble.score_pixels(packed.centre[:40].numpy())), atol=1e-5)
-    assert np.allclose(figures(scores), figures(ensemble.begin(list(packed.centre[:40].numpy()))()), atol=1e-5)
+    assert np.allclose(figures(scores), figures(ensemble.submit(list(packed.centre[:40].numpy()))()), atol=1e-5)
     assert np.allclose(figures(scores), figures(ensemble.score_exactly(packed.centre[:40])), atol=1e-5)
     assert np.allclose(figures(scores), figures(ensemble.score_embedded(ensemble.embed(drawn.images[:40]))), atol=1e-5)
 
@@ -208,22 +187,20 @@ def test_what_cannot_be_averaged_is_refused(members, packed, drawn):
         EnsembleScorer(shared(members, packed, drawn, seeds=(0, 1, 2))).leave_one_out()
 
 
-@pytest.mark.parametrize("combine", ["scores", "outcomes"])
-def test_another_panel(members, packed, drawn, drawn_b, combine, tmp_path):
-    made = EnsembleScorer(shared(members, packed, drawn), combine)
+def test_another_panel(members, packed, drawn, drawn_b, tmp_path):
+    made = EnsembleScorer(shared(members, packed, drawn))
     anchored = made.anchor(drawn_b)
     assert (anchored.panel.low, anchored.panel.high) == (1, 10)
-    assert anchored.combine == combine
     found = anchored.leave_one_out()
     assert np.corrcoef([score.value for score in found], drawn_b.scores)[0, 1] > 0.3
     covered = [score.low <= truth <= score.high for score, truth in zip(found, drawn_b.scores, strict=True)]
     assert np.mean(covered) > 0.85
-    if combine == "scores":  # each image against all others, by every member
-        alone = [member.anchor(drawn_b) for member in members]
-        raw = [own.raw_estimates(own.references.gaussians, leave_one_out=True).value for own in alone]
-        calibration = anchored.calibration
-        slow = np.clip(calibration.intercept + calibration.slope * np.mean(raw, axis=0), 1, 10)
-        assert np.allclose([score.value for score in found], slow, atol=1e-4)
+    # each image against all others, by every member
+    alone = [member.anchor(drawn_b) for member in members]
+    raw = [own.raw_estimates(own.references.gaussians, leave_one_out=True).value for own in alone]
+    calibration = anchored.calibration
+    slow = np.clip(calibration.intercept + calibration.slope * np.mean(raw, axis=0), 1, 10)
+    assert np.allclose([score.value for score in found], slow, atol=1e-4)
     anchored.save_pretrained(tmp_path / "b")
     again = Scorer.from_pretrained(tmp_path / "b")
     assert np.allclose(figures(again.score(drawn.images[:5])), figures(anchored.score(drawn.images[:5])), atol=1e-6)
@@ -237,7 +214,7 @@ def test_round_trip(ensemble, folder, drawn, tmp_path):
     again = Scorer.from_pretrained(folder)
     assert isinstance(again, EnsembleScorer)
     assert again.score(drawn.images[:9]) == ensemble.score(drawn.images[:9])
-    assert "measure nothing about a person" in (folder / "README.md").read_text()
+    assert "measures nothing about a person" in (folder / "README.md").read_text()
     assert load_scorer(folder / "members" / "2").score(drawn.images[:2]) == again.members[1].score(drawn.images[:2])
     again.save_pretrained(tmp_path / "half", half=True)
     again.save_pretrained(tmp_path / "half", half=True)  # an older model is replaced
@@ -247,6 +224,15 @@ def test_round_trip(ensemble, folder, drawn, tmp_path):
     (tmp_path / "half" / "mine.txt").write_text("mine")
     with pytest.raises(CallError, match="other files"):
         again.save_pretrained(tmp_path / "half")
+
+
+def test_folders_of_older_versions_are_read(folder, ensemble, drawn, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_text())
+    assert not {"combine", "bradley_terry"} & set(config)
+    (copy / "config.json").write_text(json.dumps(config | {"combine": "scores", "bradley_terry": None}))
+    assert Scorer.from_pretrained(copy).score(drawn.images[:3]) == ensemble.score(drawn.images[:3])
+    ensemble.save_pretrained(copy)  # replaced as a model of today is
 
 
 def test_a_change_in_any_member_is_a_change_of_the_model(folder, tmp_path):
@@ -268,7 +254,8 @@ def test_damage_is_named(folder, tmp_path):
     for change, message in (
         ({"members": config["members"][:1]}, "damaged"),
         ({"members": [{**config["members"][0], "name": "../1"}] * 2}, "damaged"),
-        ({"combine": "outcomes"}, "damaged: k and δ"),
+        ({"combine": "outcomes"}, "ensemble.combine: this setting was removed"),
+        ({"combined": "scores"}, "damaged or of another version .*combined"),
         ({"format": 99}, "newer uol"),
     ):
         (copy / "config.json").write_text(json.dumps(config | change))
@@ -282,7 +269,7 @@ def test_damage_is_named(folder, tmp_path):
 
 
 def test_what_needs_one_network_says_so(folder, tmp_path):
-    with pytest.raises(CallError, match="needs a model of one"):
+    with pytest.raises(CallError, match="requires a model of one"):
         load_scorer(folder)
     with pytest.raises(CallError, match="--runtime torch"):
         open_model(folder, "onnx")
@@ -299,7 +286,7 @@ def test_its_members_teach(folder, members):
     slow = Teachers([member.model for member in members], members[0].config).judge(pixels, *rows).order
     told = Teachers.load([str(folder)], quick_recipe().model).judge(pixels, *rows).order
     assert torch.allclose(told, slow, atol=1e-6)
-    assert len(load_members(folder)) == 3
+    assert len(load_model(folder).members) == 3
 
 
 def test_scoring_settings_are_the_members_own(members, drawn, packed):
@@ -348,7 +335,7 @@ def telling(drawn):
 def test_histograms_have_their_share_in_the_mean(telling, drawn):
     made = EnsembleScorer(telling)
     alone = [member.raw_estimates(member.embed(drawn.images[:5])).value for member in telling]
-    compared = [member.solved(member.outcomes(member.embed(drawn.images[:5]))).value for member in telling]
+    compared = [member.solve_scores(member.outcomes(member.embed(drawn.images[:5]))).value for member in telling]
     assert not np.allclose(alone, compared, atol=0.01)
     assert np.allclose([s.value for s in made.score(drawn.images[:5])], np.mean(alone, 0), atol=1e-5)
 
@@ -358,8 +345,6 @@ def test_what_networks_tell_by_heart_is_left_out_with_each_reference(telling, pa
     made = EnsembleScorer(own)
     alone = [member.raw_estimates(member.references.gaussians, leave_one_out=True).value for member in own]
     assert np.allclose([s.value for s in made.leave_one_out()], np.mean(alone, 0), atol=1e-5)
-    with pytest.raises(CallError, match="tell histograms have no mean of outcomes"):
-        EnsembleScorer(own, "outcomes")
 
 
 @given(st.lists(st.tuples(st.integers(8, 400), st.integers(1, 400)), min_size=1, max_size=4))

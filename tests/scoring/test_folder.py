@@ -29,7 +29,7 @@ def test_round_trip(trained, model_folder, drawn):
 def test_the_card_says_what_the_scores_mean(model_folder):
     card = (model_folder / "README.md").read_text(encoding="utf-8")
     assert "measures nothing about a person" in card
-    assert "scale of 1 to\n5" in card
+    assert "scale of\n1 to 5" in card
 
 
 def test_no_image_is_kept(model_folder, trained):

@@ -82,7 +82,7 @@ def test_nothing_heavy_is_imported(exported, image_files):
 
 
 def test_what_is_missing_or_damaged_is_one_line(model_folder, exported, tmp_path, monkeypatch):
-    remedy = "uol export MODEL --out FOLDER makes it"
+    remedy = "uol export MODEL --out FOLDER writes it"
     with pytest.raises(UolError, match=f"model.onnx: no such graph; {remedy}"):
         OnnxScorer(model_folder)
     for name, content in (("model.onnx", b"nonsense"), ("model.safetensors", b""), ("model.safetensors", None)):

@@ -161,7 +161,7 @@ def test_float16_weights_are_read_as_they_are_stored(model_folder, tmp_path):
 
 
 def test_graphs_that_differ_are_not_left_behind(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr("uol.scoring.onnx_export._STEEPEST", 1e-3)
+    monkeypatch.setattr("uol.scoring.onnx_export.STEEPEST", 1e-3)
     with pytest.raises(UolError, match="from PyTorch, more than 0.001; nothing was written"):
         export_onnx(trained.scorer, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

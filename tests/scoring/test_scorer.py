@@ -15,8 +15,7 @@ from uol import Score, Scorer
 from uol.errors import CallError, ImageError
 from uol.order.config import ScoringConfig
 from uol.runs.run import run
-from uol.scoring.base import answered, one_ahead
-from uol.scoring.scores import rank_with_ties
+from uol.scoring.base import answered, one_ahead, rank_with_ties
 from uol.training.batches import PackedImages
 
 
@@ -70,7 +69,7 @@ def test_what_is_begun_is_what_is_embedded_and_scored(scorer, drawn, mirror):
     pixels = asked.framed(drawn.images[:40])
     expected = values(asked.score_embedded(asked.embed_pixels(torch.from_numpy(pixels))))
     assert values(asked.score_pixels(pixels)) == pytest.approx(expected, abs=1e-4)  # 32 at once, and the rest
-    first, second = asked.begin(list(pixels[:30])), asked.begin(list(pixels[30:]))
+    first, second = asked.submit(list(pixels[:30])), asked.submit(list(pixels[30:]))
     assert values([*first(), *second()]) == pytest.approx(expected, abs=1e-4)
 
 

@@ -28,13 +28,6 @@ class Of(StrEnum):
     PREDICTIONS = "predictions"
 
 
-class Combine(StrEnum):
-    """What of the members is averaged."""
-
-    SCORES = "scores"
-    OUTCOMES = "outcomes"
-
-
 def ensemble(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of folds: matched fold by fold.")],
     name: Annotated[str, typer.Option("--name", help="What stands for a recipe among the results.")],
@@ -47,9 +40,6 @@ def ensemble(
     of: Annotated[
         Of, typer.Option("--of", help="Ask the networks again, or average the predictions that the runs have.")
     ] = Of.NETWORKS,
-    combine: Annotated[
-        Combine, typer.Option("--combine", help="Average scores, or outcomes against the same references.")
-    ] = Combine.SCORES,
     also: AlsoOption = None,
     votes: VotesOption = None,
     takes: TakesOption = Takes.FIRST,
@@ -70,7 +60,7 @@ def ensemble(
     if of is Of.PREDICTIONS:
         asked = {
             "--also": also, "--votes": votes, "--takes": takes is not Takes.FIRST,
-            "--combine": combine is not Combine.SCORES, "--device": device is not Device.AUTO,
+            "--device": device is not Device.AUTO,
         }  # fmt: skip
         for option, given in asked.items():
             if given:
@@ -78,7 +68,7 @@ def ensemble(
         results = _of_predictions(runs, load(data, root, table, scale, read), out, name)
     else:
         results = _of_networks(
-            runs, lambda: load(data, root, table, scale, read), out, name, combine, also or [], votes, takes, device
+            runs, lambda: load(data, root, table, scale, read), out, name, also or [], votes, takes, device
         )
     rows = [{"split": one.split, "networks": one.ensemble, **one.metrics.model_dump()} for one in results]
     if as_json:
@@ -109,7 +99,6 @@ def _of_networks(
     load_rated: Callable[[], RatedImages],
     out: Path,
     name: str,
-    combine: Combine,
     also: list[str],
     votes: Path | None,
     takes: Takes,
@@ -128,7 +117,7 @@ def _of_networks(
     others = others_of(also)
     where = choose_device(device.value)
     rated = load_rated()
-    folds = match_runs(runs, rated, out, name, combine.value)
+    folds = match_runs(runs, rated, out, name)
     say(f"{len(folds)} ensembles of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}
 
@@ -144,7 +133,7 @@ def _of_networks(
         networks = [network.to(where) for network in load_networks(fold)]
         config = common_view([network.config for network in networks])
         images = packed(Other(rated), config)
-        made = build(fold, networks, images, combine.value)
+        made = build(fold, networks, images)
         result = keep(made, fold, images, name, started)
         for other in others:
             framing = other.framing or config.framing

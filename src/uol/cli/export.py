@@ -20,15 +20,14 @@ def export(
 
     Example: uol export uol-demo/model --out light-model
     """
-    from uol.scoring.folder import check_target
+    from uol.scoring.folder import check_target, load_model
     from uol.scoring.onnx_export import export_onnx
     from uol.scoring.released import find_model
-    from uol.scoring.scorer import Scorer
 
     folder = find_model(model)
     if out.resolve() != folder.resolve():
         check_target(out, replace)
-    difference = export_onnx(Scorer.from_pretrained(folder), out, source=folder)
+    difference = export_onnx(load_model(folder), out, source=folder)
     files = [{"file": path.name, "bytes": path.stat().st_size} for path in sorted(out.iterdir())]
     if as_json:
         print_json({"model": str(out), "files": files, "largest_difference": difference})

@@ -18,7 +18,7 @@ from uol.errors import CallError
 from uol.scoring.released import DEFAULT
 
 if TYPE_CHECKING:
-    from uol.scoring.base import AskedWithImages
+    from uol.scoring.base import BaseScorer
 
 
 class Runtime(StrEnum):
@@ -210,9 +210,9 @@ def anchor(
     Example: uol anchor photos/ ratings.csv --model runs/first --out our-model
     """
     from uol.runs.evaluation import evaluate
-    from uol.scoring.folder import check_target, keep_anchored
+    from uol.scoring.base import FEW_ANCHORS, FEWEST_ANCHORS
+    from uol.scoring.folder import check_target, load_model, save_anchored
     from uol.scoring.released import find_model
-    from uol.scoring.scorer import FEW_ANCHORS, FEWEST_ANCHORS, Scorer
     from uol.training.method import Predictions
 
     if votes and scale is not None:
@@ -220,12 +220,12 @@ def anchor(
     if out.resolve() == find_model(model).resolve():
         raise CallError(f"{out}: the model itself; choose another folder for the anchored one")
     check_target(out, replace)
-    scorer = Scorer.from_pretrained(find_model(model))
+    scorer = load_model(model)
     rated = load("votes" if votes else "own", folder, table, scale, read)
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (better from {FEW_ANCHORS} on)")
     anchored = scorer.anchor(rated)
-    keep_anchored(anchored, out, find_model(model))
+    save_anchored(anchored, out, find_model(model))
     figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
     row: dict[str, object] = {"model": str(out), **figures}
     if not figures["pc"] >= _LITTLE:
@@ -298,7 +298,7 @@ def _check_cache(images: Iterable[str], cache: Path | None) -> None:
 
 
 def _score(
-    scorer: AskedWithImages,
+    scorer: BaseScorer,
     model: str,
     paths: list[Path],
     out: Path | None,
@@ -348,7 +348,7 @@ def _score(
 
 
 def _ranked(scored: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from uol.scoring.scores import Score, rank_with_ties
+    from uol.scoring.base import Score, rank_with_ties
 
     good = sorted((row for row in scored if row["error"] is None), key=lambda row: -row["value"])
     ranks = rank_with_ties([Score(row["value"], row["low"], row["high"], 0.0, 0.0) for row in good])

@@ -147,8 +147,8 @@ def evaluate(
     """
     from uol.cli.train_beside import known_row, say_known_raters
     from uol.runs.train_and_test import MODEL, evaluate_on, keep_evaluation
+    from uol.scoring.folder import load_model
     from uol.scoring.released import choose_device
-    from uol.scoring.scorer import Scorer
     from uol.training.batches import PackedImages
 
     runs = _runs(model)
@@ -160,7 +160,7 @@ def evaluate(
     packed: dict[object, PackedImages] = {}
     for run in runs:
         name, own, panel = _tested_on(run, rated, split)
-        scorer = Scorer.from_pretrained(run / panel / MODEL if (run / MODEL).is_dir() else run)
+        scorer = load_model(run / panel / MODEL if (run / MODEL).is_dir() else run)
         scorer.to(where)
         config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing.value})
         if config not in packed:

@@ -84,10 +84,7 @@ class ScoreMethod(Method):
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Predicted scores with intervals of one width."""
         value, degree = self.values(pixels, attributes)
-        value = np.clip(value, *self.scale)
-        half = self.calibration.half_width(np.ones_like(value))
-        low, high = np.clip(value - half, *self.scale), np.clip(value + half, *self.scale)
-        return Predictions(value, low, high, self.calibration.dispersion(degree))
+        return Predictions(*self.calibration.apply(value, np.ones_like(value), degree, self.scale))
 
     @torch.inference_mode()
     def values(self, pixels: Tensor, attributes: Tensor | None = None) -> tuple[Floats, Floats]:

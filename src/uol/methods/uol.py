@@ -37,7 +37,7 @@ class Uol(Method):
 
     takes_panels = True
     takes_teachers = True
-    tells_levels = True
+    uses_histogram = True
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         super().__init__(recipe, scale, levels, panels)

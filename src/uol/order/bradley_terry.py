@@ -23,8 +23,8 @@ from uol.ratings.scale import BradleyTerry as BradleyTerry  # kept where a model
 
 Floats = npt.NDArray[np.float64]
 
-_GRID = 256  # cells in which the score is bracketed before Newton's steps
-_STEEPEST = 500.0  # k times the score range stays below this, so that no exponential overflows
+GRID = 256  # cells in which the score is bracketed before Newton's steps
+STEEPEST = 500.0  # k times the score range stays below this, so that no exponential overflows
 _DELTA = (1e-3, 50.0)
 _CHUNK = 512  # images at a time: their arrays stay in the processor's cache
 
@@ -112,7 +112,7 @@ def fit(outcomes: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) ->
         return -value, -np.array([(d * (by_u + by_v)).mean(), by_delta])
 
     result = minimize(
-        negative, np.array([5.0, 1.0]), jac=True, method="L-BFGS-B", bounds=[(1e-3, _STEEPEST), _DELTA],
+        negative, np.array([5.0, 1.0]), jac=True, method="L-BFGS-B", bounds=[(1e-3, STEEPEST), _DELTA],
         options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
     )  # fmt: skip
     return BradleyTerry(float(result.x[0] / span), float(result.x[1]))
@@ -130,12 +130,12 @@ def _maximise(
     not_less: Floats, not_greater: Floats, r: Floats, model: BradleyTerry, low: float, high: float
 ) -> tuple[Floats, Floats]:
     """Root of the score function dL/ds = k·Σ[a·(1 − σ(u)) − b·σ(v)], which falls in s; a, b are (N, R)."""
-    k = min(model.k, _STEEPEST / (high - low))
-    grid = np.linspace(low, high, _GRID + 1)
+    k = min(model.k, STEEPEST / (high - low))
+    grid = np.linspace(low, high, GRID + 1)
     x = k * (grid[None] - r[:, None])
     slope = not_less @ expit(model.delta - x) - not_greater @ expit(model.delta + x)  # (N, G), falling along G
     inside = (slope[:, 0] > 0) & (slope[:, -1] < 0)
-    cell = np.clip((slope > 0).sum(1) - 1, 0, _GRID - 1)
+    cell = np.clip((slope > 0).sum(1) - 1, 0, GRID - 1)
     below, above = grid[cell], grid[cell + 1]
     rows = np.arange(len(cell))
     drop = slope[rows, cell] - slope[rows, cell + 1]

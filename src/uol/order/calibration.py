@@ -1,22 +1,22 @@
-"""Intervals that hold: what held-out rated images teach about the errors of a score.
+"""Intervals that hold: the errors of scores learnt from held-out rated images, and applying what was learnt.
 
-The likelihood's own standard error counts the comparisons with hundreds of references as independent evidence, and k
+The likelihood's standard error counts the comparisons with hundreds of references as independent evidence, and k
 was fitted on images the network knows, so it is far too narrow. Held-out images of the panel correct it:
 
     value    = intercept + slope · (Bradley-Terry score)
     interval = value ± quantile · √((scale · standard error)² + floor²)
 
 `scale` and `floor` maximise the Gaussian likelihood of the held-out errors; `quantile` is then the quantile of the
-errors so standardised, as in split-conformal prediction, but on the same images: the stated coverage is met closely
-from some fifty images on, not guaranteed. Where the likelihood's errors tell nothing, `scale` is 0 and all widths are
-equal. Probabilities of comparisons are softened by a temperature that makes the order of the held-out images likeliest.
-The predicted degree of dispersion becomes a standard deviation of ratings in the panel's units by a straight line
-between logarithms.
+errors standardised by them, as in split-conformal prediction, but on the same images: the stated coverage is met
+closely from some fifty images on, not guaranteed. Where the likelihood's errors carry no information, `scale` is 0 and
+all widths are equal. Probabilities of comparisons are softened by a temperature that makes the order of the held-out
+images likeliest. The predicted degree of dispersion becomes a standard deviation of ratings in the panel's units by a
+straight line between logarithms.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,20 @@ from pydantic import BaseModel, ConfigDict, Field
 Floats = npt.NDArray[np.float64]
 
 ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
+LEAST_DEGREE = 1e-12  # of dispersion: that of a point, which has no logarithm, is raised to it
 _LEAST_SLOPE = 0.1
 _TEMPERATURES = (-1.4, 3.0)  # logarithms of the lowest and highest
 _DIAGONAL = 2  # images that few others are joined by: ten alone may slope anywhere
 _ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is its maximum or nearly so
+
+
+class Calibrated(NamedTuple):
+    """Scores, the ends of their intervals and standard deviations of ratings in the panel's units, each (N,)."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+    dispersion: Floats
 
 
 class Calibration(BaseModel):
@@ -45,7 +55,19 @@ class Calibration(BaseModel):
     dispersion_intercept: float | None = Field(None, description="None where the spread of ratings is unknown")
     dispersion_slope: float = 0.0
     temperature: float = Field(1.0, gt=0, description="of comparisons: above 1 where the network is too sure")
-    images: int = Field(0, ge=0, description="how many held-out images taught it; 0: the likelihood's own interval")
+    images: int = Field(0, ge=0, description="how many held-out images it was fitted to; 0: the likelihood's interval")
+
+    def apply(
+        self,
+        raw: npt.ArrayLike,
+        standard_error: npt.ArrayLike,
+        degree: npt.ArrayLike,
+        bounds: tuple[float, float],
+    ) -> Calibrated:
+        """Scores with intervals, within `bounds`, and dispersions of N raw estimates, each (N,)."""
+        value, half = self.value(raw, bounds), self.half_width(standard_error)
+        low, high = np.clip(value - half, *bounds), np.clip(value + half, *bounds)
+        return Calibrated(value, low, high, self.dispersion(degree))
 
     def value(self, raw: npt.ArrayLike, bounds: tuple[float, float]) -> Floats:
         """Scores from Bradley-Terry scores, within `bounds`."""
@@ -58,7 +80,7 @@ class Calibration(BaseModel):
 
     def dispersion(self, degree: npt.ArrayLike) -> Floats:
         """Standard deviation of the panel's ratings for each predicted degree of dispersion; NaN where unknown."""
-        degree = np.maximum(np.asarray(degree, np.float64), 1e-12)
+        degree = np.maximum(np.asarray(degree, np.float64), LEAST_DEGREE)
         if self.dispersion_intercept is None:
             return np.full(degree.shape, np.nan)
         return np.exp(self.dispersion_intercept + self.dispersion_slope * np.log(degree))
@@ -77,8 +99,8 @@ class Calibration(BaseModel):
         rows = np.arange(len(p))
 
         def surprise(logarithm: float) -> float:
-            told = _softened(p, float(np.exp(logarithm)))[rows, happened]
-            return float(-np.log(np.maximum(told, 1e-12)).mean())
+            predicted = _softened(p, float(np.exp(logarithm)))[rows, happened]
+            return float(-np.log(np.maximum(predicted, 1e-12)).mean())
 
         found = minimize_scalar(surprise, bounds=_TEMPERATURES, method="bounded", options={"xatol": 1e-3})
         return self.model_copy(update={"temperature": float(np.exp(found.x))})
@@ -92,11 +114,15 @@ class Calibration(BaseModel):
         known = np.isfinite(y) & (y > 0)
         if not known.any():
             return self
-        x, y = np.log(np.maximum(x[known], 1e-12)), 0.5 * np.log(y[known])
+        x, y = np.log(np.maximum(x[known], LEAST_DEGREE)), 0.5 * np.log(y[known])
         slope = _slope(x, y) if len(y) >= ENOUGH_FOR_LINE and np.ptp(x) > 1e-9 else 0.0
         return self.model_copy(
             update={"dispersion_intercept": float(y.mean() - slope * x.mean()), "dispersion_slope": slope}
         )
+
+    def with_dispersion_of(self, other: Calibration) -> Self:
+        """The same with another calibration's line for dispersion."""
+        return self.model_copy(update=other.model_dump(include={"dispersion_intercept", "dispersion_slope"}))
 
 
 def _softened(probabilities: Floats, temperature: float) -> Floats:
@@ -151,7 +177,7 @@ def calibrate(
 
 
 def _slope(x: Floats, y: Floats, diagonal: int = 0) -> float:
-    """Least-squares slope, as if so many more images as `diagonal` lay on a slope of one; 1 where x is constant."""
+    """Least-squares slope, as if `diagonal` more images lay on a slope of one; 1 where x is constant."""
     centred = x - x.mean()
     square = float(centred @ centred)
     more = diagonal * square / len(x)

@@ -29,8 +29,10 @@ LEGACY: Mapping[str, Legacy] = {
     "augmentation.noise": Legacy(0.0, "no gain measured"),
     "model.border": Legacy("edge", "no gain measured"),
     "scoring.level": Legacy(False, "no gain measured"),
+    "ensemble.combine": Legacy("scores", "averaging outcomes made no difference; make the ensemble again"),
+    "ensemble.bradley_terry": Legacy(None, "k and δ of averaged outcomes"),
 }
-"""Deleted settings, by their dotted names in a recipe: files of earlier versions still name them."""
+"""Deleted settings by their dotted names in a recipe, or in an ensemble folder: older files still name them."""
 
 
 def drop_legacy(settings: Mapping[str, Any], neutral_only: bool, group: str = "") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,9 @@ from uol.order.calibration import Calibration
 from uol.order.order import Order
 from uol.ratings.scale import Scale
 from uol.reports.figures import BLUE, OUTCOME_COLOURS, PURPLE, likelihood_curve, tidy
+from uol.scoring.base import BaseScorer, Score
 from uol.scoring.config import PanelConfig
-from uol.scoring.scores import Score
 from uol.storage.files import replacing
-
-if TYPE_CHECKING:
-    from uol.scoring.scorer import Scorer
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,7 +76,7 @@ def explain(
     return figure
 
 
-def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path) -> Iterator[Path]:
+def explain_rows(scorer: BaseScorer, rows: Sequence[Mapping[str, Any]], target: Path) -> Iterator[Path]:
     """Draw how the score of each row {image, face, …} came about, and give the pictures' paths one by one.
 
     `target` is the .png file of a single row, or the folder for any number of them.
@@ -88,32 +85,31 @@ def explain_rows(scorer: Scorer, rows: Sequence[Mapping[str, Any]], target: Path
 
     from uol.scoring.scorer import read_outcomes
 
+    (network,) = scorer.members
     for row, path in zip(rows, picture_paths([row["image"] for row in rows], target), strict=True):
-        pixels = _framed_again(scorer, row)
-        gaussians = scorer.embed_pixels(torch.from_numpy(pixels[None]))
-        levels = scorer.levels(gaussians)
-        outcomes = read_outcomes(scorer.outcomes(gaussians), scorer.scoring.outcomes)[0]
+        pixels = _framed_again(network, row)
+        gaussians = network.embed_pixels(torch.from_numpy(pixels[None]))
+        levels = network.levels(gaussians)
+        outcomes = read_outcomes(network.outcomes(gaussians), network.scoring.outcomes)[0]
         figure = explain(
             pixels.transpose(1, 2, 0),
-            scorer.score_embedded(gaussians)[0],
+            network.score_embedded(gaussians)[0],
             outcomes if outcomes.ndim == 2 else np.eye(len(Order))[outcomes],
-            scorer.references.scores,
-            scorer.bradley_terry,
-            scorer.calibration,
-            scorer.panel,
+            network.references.scores,
+            network.bradley_terry,
+            network.calibration,
+            network.panel,
             Path(row["image"]).name,
-            None if levels is None else float(scorer.calibration.value(levels, scorer.panel.scale)[0]),
+            None if levels is None else float(network.calibration.value(levels, network.panel.scale)[0]),
         )
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png")
         yield path
 
 
-def check_explainable(scorer: object) -> None:
+def check_explainable(scorer: BaseScorer) -> None:
     """Refuse an ensemble before its images are scored: its score is no likelihood's maximum."""
-    from uol.scoring.ensemble import EnsembleScorer
-
-    if isinstance(scorer, EnsembleScorer):
+    if len(scorer.members) > 1:
         raise CallError("--explain: draws the comparisons of one network, not of an ensemble; name one of its members")
 
 
@@ -159,7 +155,7 @@ def drawable(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
-def _framed_again(scorer: Scorer, row: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
+def _framed_again(scorer: BaseScorer, row: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
     """The pixels that a row was scored from, (3, crop, crop); of several faces the one at the row's place."""
     found = {
         _distance(one.face, row["face"]): one.pixels

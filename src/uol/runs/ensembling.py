@@ -11,9 +11,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from uol.errors import CallError, UolError
-from uol.order.config import common_view
-from uol.order.views import shown_to
+from uol.errors import CallError
 from uol.ratings.rated_images import Indices, RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import Evaluation, evaluate, predictions_table
@@ -26,7 +24,6 @@ from uol.runs.result import Member, Name, PanelData, Result, read_result, write_
 from uol.runs.run import RECIPE, held_out_rows
 from uol.runs.train_and_test import MODEL, PREDICTIONS, RESULT, log
 from uol.runs.transfer import remove_evaluations
-from uol.scoring.config import Combining
 from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.scoring.folder import PROVENANCE, load_scorer
 from uol.scoring.scorer import Scorer
@@ -36,7 +33,7 @@ from uol.training.batches import PackedImages
 from uol.training.method import Predictions
 from uol.training.recipe import Recipe, stored_recipe
 
-Combined: TypeAlias = Combining | Literal["predictions"]  # what of the members is averaged; of the last none is asked
+Combined: TypeAlias = Literal["scores", "predictions"]  # what of the members is averaged
 SEVERAL = "ensemble"  # stands for the method of members of several
 
 
@@ -102,14 +99,11 @@ def match_runs(
     return folds
 
 
-def build(fold: Fold, members: Sequence[Scorer], packed: PackedImages, combine: Combining = "scores") -> EnsembleScorer:
+def build(fold: Fold, members: Sequence[Scorer], packed: PackedImages) -> EnsembleScorer:
     """The ensemble of a fold's networks, calibrated on the images that all of them held out."""
     training = packed.subset(packed.rated.splits[fold.split].train)
-    rows, held_out = _held_out(fold, len(training))
-    if combine == "outcomes":
-        members = _with_shared_references(members, training.subset(rows), fold.members[0].recipe)
-    ensemble = EnsembleScorer(members, combine)
-    kept = training.subset(held_out)
+    ensemble = EnsembleScorer(members)
+    kept = training.subset(_held_out(fold, len(training)))
     ensemble.calibrate(kept.rated, ensemble.embed_pixels(kept.centre))
     return ensemble
 
@@ -128,9 +122,9 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
     table = predictions_table(test.rated, predictions, known_leniency(packed, split))
     figures = evaluate(test.rated, predictions, fold.members[0].recipe.threshold)
-    held_out = len(_held_out(fold, len(split.train))[1])
+    held_out = len(_held_out(fold, len(split.train)))
     data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}
-    result = result_of(fold, packed.rated, name, (started, code), ensemble.combine, table, figures, data)
+    result = result_of(fold, packed.rated, name, (started, code), "scores", table, figures, data)
     if not (fold.folder / RESULT).is_file():  # else it is of the same ensemble, and so are the evaluations
         remove_evaluations(fold.folder)
     ensemble.save_pretrained(fold.folder / MODEL)
@@ -326,30 +320,11 @@ def _check_place(fold: Fold, name: str, combine: Combined) -> None:
         if there.recipe != name:
             raise CallError(f"{fold.folder}: holds the ensemble named {there.recipe}; choose another folder")
         if there.provenance.changes.get("combine") != combine:
-            raise CallError(f"{fold.folder}: holds an ensemble that combines otherwise; choose another folder")
+            raise CallError(f"{fold.folder}: holds an ensemble combined in another way; choose another folder")
     if combine == "predictions" and (fold.folder / MODEL).exists():
         raise CallError(f"{fold.folder}: holds a model, which says other things than a mean; choose another folder")
 
 
-def _held_out(fold: Fold, images: int) -> tuple[Indices, Indices]:
-    return held_out_rows(images, fold.members[0].recipe)
-
-
-def _with_shared_references(members: Sequence[Scorer], training: PackedImages, recipe: Recipe) -> list[Scorer]:
-    """The same networks with the same training images as references, as the mean of outcomes needs."""
-    seed = recipe.seed if recipe.held_out_seed is None else recipe.held_out_seed
-    if not len(training):
-        raise UolError(f"{training.rated.name}: no training images to choose references from")
-    framed = common_view([member.config for member in members])
-    return [
-        Scorer.build(
-            member.model,
-            training.rated,
-            member.embed_pixels(shown_to(training.centre, member.config, framed)),
-            member.scoring,
-            recipe.bin_width,
-            recipe.references_per_bin,
-            seed,
-        )
-        for member in members
-    ]
+def _held_out(fold: Fold, images: int) -> Indices:
+    """The rows of `images` training images that all of a fold's networks held out."""
+    return held_out_rows(images, fold.members[0].recipe)[1]

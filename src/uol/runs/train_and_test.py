@@ -32,9 +32,8 @@ from uol.runs.multi_panel import (
 from uol.runs.predictions import replicates_elsewhere, spread_of, tested_parts
 from uol.runs.result import Name, Result, read_result, same_division, write_result
 from uol.runs.run import epochs_so_far, run
-from uol.scoring.ensemble import EnsembleScorer
+from uol.scoring.base import BaseScorer
 from uol.scoring.folder import PROVENANCE
-from uol.scoring.scorer import Scorer
 from uol.storage import provenance
 from uol.storage.files import plain, write_json, write_text
 from uol.training.batches import PackedImages
@@ -196,9 +195,7 @@ def finished(
     return result if same and whole else None
 
 
-def evaluate_on(
-    scorer: Scorer | EnsembleScorer, packed: PackedImages, threshold: float = 0.2
-) -> tuple[Evaluation, pd.DataFrame]:
+def evaluate_on(scorer: BaseScorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:
     """Figures and predictions of a model on rated images, whose scores are mapped linearly to the model's scale."""
     moved = packed.rated.rescaled(scorer.panel.scale)
     predictions = Predictions.of(scorer.score_exactly(packed.centre))

@@ -1,13 +1,17 @@
-"""What can be asked of a model, whichever engine runs it: scores, comparisons and rankings of images."""
+"""The contract of every model: scores, comparisons and rankings of images, whichever engine computes them.
+
+`Scorer` is one network, `EnsembleScorer` the mean of several, and `OnnxScorer` an exported network without torch.
+"""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,28 +19,136 @@ import numpy.typing as npt
 from uol.errors import CallError
 from uol.images.framing import pack_images
 from uol.images.read import ImageLike, Images
-from uol.order.config import ModelConfig
-from uol.scoring.scores import Comparison, Ranked, Score, rank_with_ties
+from uol.order.calibration import Calibration
+from uol.order.config import ModelConfig, ScoringConfig
+from uol.scoring.config import PanelConfig
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from uol.ratings.rated_images import RatedImages
+    from uol.scoring.scorer import Scorer
 
 Pixels = npt.NDArray[np.uint8]
 Answer = TypeVar("Answer")
 
+FEWEST_ANCHORS = 10
+FEW_ANCHORS = 30  # with fewer, expect wide intervals
 
-class AskedWithImages(ABC):
-    """Images given as paths, PIL images or uint8 arrays, framed as the model wants them; an engine takes the pixels."""
+
+# -------------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True)
+class Score:
+    """The panel's expected mean score of one image, an interval for it, and how widely raters would differ.
+
+    `low` and `high` include the panel's mean with the calibrated probability (95 %); `dispersion` is the expected
+    standard deviation of single ratings; `standard_error` is the likelihood's, before calibration.
+    """
+
+    value: float
+    low: float
+    high: float
+    dispersion: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class EnsembleScore(Score):
+    """A score averaged over several models; `disagreement` is their standard deviation in the panel's units.
+
+    The disagreement is no part of the interval.
+    """
+
+    disagreement: float
+
+
+class Comparison(NamedTuple):
+    """Probabilities that the first image is less than, similar to or greater than the second; they sum to 1."""
+
+    less: float
+    similar: float
+    greater: float
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One place in a ranking: images whose interval overlaps that of the best of their rank share the rank."""
+
+    rank: int
+    index: int
+    image: ImageLike
+    score: Score
+    tied: bool
+
+
+class Embedded(Protocol):
+    """Images embedded by one model, for this model to score or anchor."""
+
+    def rows(self, index: Tensor) -> Self:
+        """Some of the images."""
+
+
+# -------------------------------------------------------------------- the contract
+
+
+class BaseScorer(ABC):
+    """A model that answers about images given as paths, PIL images or uint8 arrays.
+
+    Images are framed as the model requires; a subclass computes with the pixels.
+    """
+
+    panel: PanelConfig
+    scoring: ScoringConfig
+    calibration: Calibration
 
     @property
     @abstractmethod
     def config(self) -> ModelConfig:
-        """What the model is made of."""
+        """The settings of the network; of an ensemble, those of the largest with a frame that serves all."""
+
+    @property
+    @abstractmethod
+    def members(self) -> list[Scorer]:
+        """The networks that answer: one, or several of an ensemble."""
 
     @abstractmethod
     def score_pixels(self, pixels: Pixels) -> list[Score]:
-        """Scores of images already framed: uint8 (N, 3, crop, crop)."""
+        """Score framed images: uint8 (N, 3, crop, crop)."""
 
     @abstractmethod
     def compare_pixels(self, first: Pixels, second: Pixels) -> Comparison:
-        """How one framed image (3, crop, crop) stands to another."""
+        """Compare two framed images, each (3, crop, crop)."""
+
+    @abstractmethod
+    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Embedded:
+        """Embed images in the psychological space."""
+
+    @abstractmethod
+    def embed_pixels(self, pixels: Tensor) -> Embedded:
+        """Embed framed images: uint8 (N, 3, crop, crop)."""
+
+    @abstractmethod
+    def score_embedded(self, embedded: Any) -> list[Score]:
+        """Score images that `embed` or `embed_pixels` of this model embedded."""
+
+    @abstractmethod
+    def anchor_embedded(self, rated: RatedImages, embedded: Any) -> BaseScorer:
+        """Anchor, as `anchor` does, with images that `embed` or `embed_pixels` of this model embedded."""
+
+    @abstractmethod
+    def leave_one_out(self) -> list[Score]:
+        """Score each reference by comparison with all others: the quality of the scale."""
+
+    @abstractmethod
+    def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
+        """Write a model folder; `half` stores weights in 16 bits, at half the size."""
+
+    @abstractmethod
+    def to(self, device: str | torch.device) -> Self:
+        """Move the model to a device."""
 
     @property
     def on_gpu(self) -> bool:
@@ -45,16 +157,8 @@ class AskedWithImages(ABC):
 
     @property
     def batch_size(self) -> int:
-        """How many images are best scored at once."""
+        """How many images to score at once."""
         return 32
-
-    def begin(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
-        """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores.
-
-        The images' memory may be written over as soon as this returns.
-        """
-        pixels = np.stack(images)
-        return lambda: self.score_pixels(pixels)
 
     def score(self, images: Images | ImageLike, batch_size: int | None = None) -> list[Score]:
         """Score images given as paths, PIL images or uint8 arrays."""
@@ -65,31 +169,71 @@ class AskedWithImages(ABC):
         batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
         return [score for batch in batches for score in self.score_pixels(self.framed(batch))]
 
+    def score_exactly(self, pixels: Tensor) -> list[Score]:
+        """Score framed images in float32 throughout, also on a GPU, as tables of results require."""
+        return self.score_embedded(self.embed_pixels(pixels))
+
     def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
-        """The probabilities that the panel would put the first image below, level with, or above the second."""
+        """The probabilities that the panel would rate the first image below, similar to or above the second."""
         return self.compare_pixels(*self.framed([first, second]))
 
     def rank(self, images: Images, batch_size: int | None = None) -> list[Ranked]:
-        """Images from best to worst; a rank is shared while intervals overlap that of the rank's best."""
+        """Rank images from best to worst; images whose interval overlaps that of a rank's best share the rank."""
         images = as_sequence(images)
         scores = self.score(images, batch_size)
         order = sorted(range(len(scores)), key=lambda i: -scores[i].value)
         ranks = rank_with_ties([scores[i] for i in order])
+        count = Counter(ranks)
         return [
-            Ranked(rank, i, images[i], scores[i], tied=ranks.count(rank) > 1)
-            for rank, i in zip(ranks, order, strict=True)
+            Ranked(rank, i, images[i], scores[i], tied=count[rank] > 1) for rank, i in zip(ranks, order, strict=True)
         ]
 
+    def anchor(self, rated: RatedImages) -> BaseScorer:
+        """The same model on another panel's scale: its rated images become the references; nothing is trained.
+
+        Intervals are calibrated on the anchors, each scored by comparison with the others.
+        """
+        check_anchors(rated)
+        return self.anchor_embedded(rated, self.embed(rated.images))
+
+    def submit(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
+        """Start to score framed images, each (3, crop, crop); the function returned waits for the scores.
+
+        The memory of the images may be overwritten as soon as this returns.
+        """
+        pixels = np.stack(images)
+        return lambda: self.score_pixels(pixels)
+
     def framed(self, images: Images) -> Pixels:
-        """Images as the model wants them: uint8 (N, 3, crop, crop)."""
+        """Images as the model requires them: uint8 (N, 3, crop, crop)."""
         config = self.config
         return pack_images(images, config.resize, config.crop, config.framing)
 
 
-def one_ahead(begun: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:
-    """The answers of what was begun, in order; each is waited for only when the next one is begun."""
+# -------------------------------------------------------------------- helpers
+
+
+def rank_with_ties(scores: Sequence[Score]) -> list[int]:
+    """Competition ranks (1, 1, 3, …) of scores sorted from best to worst, tied while intervals overlap the leader's."""
+    ranks: list[int] = []
+    leader = 0
+    for place, score in enumerate(scores):
+        if score.high < scores[leader].low:
+            leader = place
+        ranks.append(leader + 1)
+    return ranks
+
+
+def check_anchors(rated: RatedImages) -> None:
+    """Refuse to make a panel's scale from too few images."""
+    if len(rated) < FEWEST_ANCHORS:
+        raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring requires at least {FEWEST_ANCHORS}")
+
+
+def one_ahead(submitted: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:
+    """The answers to submitted work, in order; each is waited for after the next is submitted."""
     waiting: Callable[[], Answer] | None = None
-    for wait in begun:
+    for wait in submitted:
         if waiting is not None:
             yield waiting()
         waiting = wait
@@ -97,15 +241,15 @@ def one_ahead(begun: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:
         yield waiting()
 
 
-def answered(begun: Iterable[Callable[[], Answer]], ahead: int = 2) -> Generator[Answer]:
-    """The answers of what was begun, in order, waited for and made in another thread than the one that begins.
+def answered(submitted: Iterable[Callable[[], Answer]], ahead: int = 2) -> Generator[Answer]:
+    """The answers to submitted work, in order, waited for in another thread than the one that submits.
 
-    Of those begun, `ahead` at most are not answered when the next is begun.
+    At most `ahead` are unanswered when the next is submitted.
     """
     pool = ThreadPoolExecutor(1)
     waiting: deque[Future[Answer]] = deque()
     try:
-        for wait in begun:
+        for wait in submitted:
             waiting.append(pool.submit(wait))
             if len(waiting) > ahead or waiting[0].done():
                 yield waiting.popleft().result()
@@ -116,7 +260,7 @@ def answered(begun: Iterable[Callable[[], Answer]], ahead: int = 2) -> Generator
 
 
 def as_sequence(images: Images | ImageLike) -> Images:
-    """One image as a list of it; many as they are."""
+    """One image as a list of one; several unchanged."""
     single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
     if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
         return [images]  # type: ignore[list-item]

@@ -20,8 +20,7 @@ from uol.scoring.row_file import FIGURES, Row
 
 if TYPE_CHECKING:
     from uol.images.face_cache import FaceCache
-    from uol.scoring.base import AskedWithImages
-    from uol.scoring.scores import Score
+    from uol.scoring.base import BaseScorer, Score
 
 Waiting: TypeAlias = list[tuple[int, list[FramedFile]]]
 
@@ -30,7 +29,7 @@ _AHEAD = 4  # batches in memory for a GPU: the first ready, the others being dec
 
 
 def score_files(
-    scorer: AskedWithImages,
+    scorer: BaseScorer,
     paths: Sequence[Path],
     all_faces: bool = False,
     batch_size: int | None = None,
@@ -138,10 +137,10 @@ def _framed(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begun(scorer: AskedWithImages, waiting: Waiting) -> Callable[[], list[tuple[int, list[Row]]]]:
+def _begun(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[Row]]]]:
     """Begin to score a batch; calling what is returned waits for its rows."""
     ready = [one.pixels for _, framed in waiting for one in framed if one.pixels is not None]
-    wait = scorer.begin(ready) if ready else None
+    wait = scorer.submit(ready) if ready else None
 
     def rows() -> list[tuple[int, list[Row]]]:
         scores = iter([] if wait is None else wait())

@@ -1,16 +1,16 @@
-"""What a model folder's config.json says; read without loading a network."""
+"""The config.json of a model folder, read without loading a network."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from uol.errors import CallError, UolError
 from uol.order.calibration import Calibration
-from uol.order.config import ModelConfig, ScoringConfig
+from uol.order.config import ModelConfig, ScoringConfig, Settings
 from uol.ratings.scale import BradleyTerry, Scale
 from uol.storage.validation import first_problem
 
@@ -19,11 +19,9 @@ SCORE_GRAPH, COMPARE_GRAPH = "model.onnx", "compare.onnx"
 MEMBERS = "members"  # the folder of an ensemble's models, and the list of them in its config.json
 FORMAT = 1
 
-Combining: TypeAlias = Literal["scores", "outcomes"]
-
 
 class PanelConfig(BaseModel):
-    """Whose scale the scores are on; stored in `config.json` of a model folder."""
+    """The panel on whose scale scores are; stored in `config.json` of a model folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -43,7 +41,7 @@ class PanelConfig(BaseModel):
 
 
 class FolderConfig(BaseModel):
-    """The contents of config.json."""
+    """The contents of one network's config.json."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,7 +55,7 @@ class FolderConfig(BaseModel):
 
 
 class MemberConfig(BaseModel):
-    """One model of an ensemble: its folder in `members`, and what makes its degrees of dispersion comparable."""
+    """One model of an ensemble: its folder in `members`, and how its degrees of dispersion become comparable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -66,17 +64,15 @@ class MemberConfig(BaseModel):
     degree_factor: float
 
 
-class EnsembleConfig(BaseModel):
+class EnsembleConfig(Settings):
     """The contents of an ensemble's config.json."""
 
-    model_config = ConfigDict(extra="forbid")
+    group: ClassVar[str] = "ensemble"
 
     format: int
     uol: str
     members: tuple[MemberConfig, ...] = Field(min_length=2)
-    combine: Combining
     panel: PanelConfig
-    bradley_terry: BradleyTerry | None = Field(None, description="of mean outcomes; None where scores are averaged")
     calibration: Calibration
 
 
@@ -84,7 +80,7 @@ Config = TypeVar("Config", FolderConfig, EnsembleConfig)
 
 
 def is_ensemble(folder: Path) -> bool:
-    """Whether a model folder is one of several models; False where its config.json is missing or damaged."""
+    """Whether a model folder is an ensemble's; False if its config.json is missing or damaged."""
     try:
         values = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -93,9 +89,9 @@ def is_ensemble(folder: Path) -> bool:
 
 
 def read_config(folder: Path) -> FolderConfig:
-    """Read a model folder's config.json; what is missing or damaged in it is named."""
+    """Read the config.json of one network; an error names what is missing or damaged."""
     if is_ensemble(folder):
-        raise CallError(f"{folder}: an ensemble of several networks; this needs a model of one")
+        raise CallError(f"{folder}: an ensemble of several networks; this requires a model of one")
     config = _read(folder, FolderConfig)
     if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
         raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
@@ -103,12 +99,8 @@ def read_config(folder: Path) -> FolderConfig:
 
 
 def read_ensemble_config(folder: Path) -> EnsembleConfig:
-    """Read the config.json of an ensemble; what is missing or damaged in it is named."""
-    config = _read(folder, EnsembleConfig)
-    fitted = config.bradley_terry
-    if (fitted is None) != (config.combine == "scores") or (fitted is not None and min(fitted) <= 0):
-        raise UolError(f"{folder / CONFIG}: damaged: k and δ make no sense")
-    return config
+    """Read the config.json of an ensemble; an error names what is missing or damaged."""
+    return _read(folder, EnsembleConfig)
 
 
 def _read(folder: Path, kind: type[Config]) -> Config:

@@ -1,11 +1,14 @@
-"""A model on disk: config.json, model.safetensors, references.safetensors and README.md (the model card)."""
+"""Model folders on disk, read and written.
+
+One network is config.json, model.safetensors, references.safetensors and README.md (the model card). An ensemble is
+config.json, README.md and a model folder for each member in `members`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,68 +20,52 @@ from uol.errors import CallError, UolError
 from uol.order.gaussians import Gaussians
 from uol.order.model import OrderModel
 from uol.order.references import ReferenceSet
+from uol.scoring.base import BaseScorer
+from uol.scoring.cards import ANCHORED, model_card
 from uol.scoring.config import (
     COMPARE_GRAPH,
     CONFIG,
     FORMAT,
     MEMBERS,
     SCORE_GRAPH,
+    EnsembleConfig,
     FolderConfig,
+    MemberConfig,
     is_ensemble,
     read_config,
     read_ensemble_config,
 )
-from uol.scoring.released import find_model, member_folders
+from uol.scoring.ensemble import EnsembleScorer, Standard
+from uol.scoring.released import find_model, member_folder, member_folders
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
 from uol.storage.tensors import write_tensors
-
-if TYPE_CHECKING:
-    from uol.scoring.ensemble import EnsembleScorer
 
 MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README.md"
 PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
 
 
 def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
-    """Refuse to put a model where other files would be lost: only an older model is replaced, if `replace` says so."""
+    """Refuse to write a model where other files would be lost; an older model is replaced if `replace` is set."""
     target = Path(folder)
     if not target.is_dir() or not any(target.iterdir()):
         return
-    refusal = CallError(f"{target}: a folder with other files in it; choose another for the model")
+    refusal = CallError(f"{target}: a folder with other files in it; choose another folder for the model")
     several = is_ensemble(target)
     one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE}
     ours = {CONFIG, CARD, MEMBERS, PROVENANCE} if several else one
     if {entry.name for entry in target.iterdir()} - ours:
         raise refusal
     try:  # other projects' models have files of the same names
-        if several:
-            read_ensemble_config(target)
-        else:
-            read_config(target)
+        read_ensemble_config(target) if several else read_config(target)
     except UolError as error:
         raise refusal from error
     if not replace:
         raise CallError(f"{target}: holds a model already; choose another folder, or replace it with --replace")
 
 
-def keep_anchored(scorer: Scorer | EnsembleScorer, folder: str | os.PathLike[str], base: Path) -> None:
-    """Write an anchored model: weights stored as its base's are, and in its card the base's, whose terms it has."""
-    if isinstance(scorer, Scorer):
-        scorer.save_pretrained(folder, half=_in_half(base / MODEL))
-        card = model_card(scorer, "the anchors themselves, each scored with itself left out")
-    else:
-        from uol.scoring.ensemble_folder import ensemble_card
-
-        scorer.save_pretrained(folder, half=all(_in_half(member / MODEL) for member in member_folders(base)))
-        card = ensemble_card(scorer, "the anchors themselves, each scored with itself left out")
-    told = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
-    terms = "The card of the model that was anchored, whose terms hold for this one too:"
-    write_text(Path(folder) / CARD, f"{card}\n---\n\n{terms}\n\n{told}")
-
-
 def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = False) -> None:
-    """Write a model folder in one step: it is there whole, or not at all."""
+    """Write the folder of one network in one step: whole, or not at all."""
     check_target(folder)
     config = FolderConfig(
         format=FORMAT,
@@ -101,8 +88,59 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = Fal
         write_text(temporary / CARD, model_card(scorer))
 
 
+def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half: bool = False) -> None:
+    """Write the folder of an ensemble in one step: whole, or not at all."""
+    check_target(folder)
+    config = EnsembleConfig(
+        format=FORMAT,
+        uol=uol.__version__,
+        members=tuple(
+            MemberConfig(name=str(number), degree_offset=standard.offset, degree_factor=standard.factor)
+            for number, standard in enumerate(ensemble.standards, 1)
+        ),
+        panel=ensemble.panel,
+        calibration=ensemble.calibration,
+    )
+    with replacing_folder(folder) as temporary:
+        write_json(temporary / CONFIG, config.model_dump())
+        for number, member in enumerate(ensemble.members, 1):
+            save_scorer(member, temporary / MEMBERS / str(number), half)
+        write_text(temporary / CARD, model_card(ensemble))
+
+
+def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path) -> None:
+    """Write an anchored model: weights in the precision of its base, and the base's card, whose terms hold."""
+    stored = [member / MODEL for member in member_folders(base) or [base]]
+    scorer.save_pretrained(folder, half=all(map(_in_half, stored)))
+    former = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
+    terms = "The card of the model that was anchored, whose terms hold for this one too:"
+    write_text(Path(folder) / CARD, f"{model_card(scorer, ANCHORED)}\n---\n\n{terms}\n\n{former}")
+
+
+def load_model(name: str | os.PathLike[str]) -> BaseScorer:
+    """Read a model folder, of one network or of an ensemble."""
+    folder = find_model(name)
+    if not is_ensemble(folder):
+        return load_scorer(folder)
+    config = read_ensemble_config(folder)
+    for member in config.members:
+        if not member_folder(folder, member.name).is_dir():
+            raise UolError(
+                f"{folder / CONFIG}: names {member.name}, which is neither in {MEMBERS} nor a model that ships"
+            )
+    members = [load_scorer(member_folder(folder, member.name)) for member in config.members]
+    standards = [Standard(member.degree_offset, member.degree_factor) for member in config.members]
+    try:
+        ensemble = EnsembleScorer(members, config.calibration, standards)
+    except CallError as error:
+        raise UolError(f"{folder / CONFIG}: {error}") from error
+    if ensemble.panel != config.panel:
+        raise UolError(f"{folder / CONFIG}: the members are of another panel")
+    return ensemble
+
+
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
-    """Read the model folder of one network; what is missing or damaged in it is named."""
+    """Read the folder of one network; an error names what is missing or damaged."""
     folder = find_model(name)
     config = read_config(folder)
     for file in (MODEL, REFERENCES):
@@ -127,34 +165,8 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     )
 
 
-def model_card(scorer: Scorer, calibrated_on: str = "held-out images") -> str:
-    """The README.md of a model folder."""
-    calibration, panel, model = scorer.calibration, scorer.panel, scorer.model.config
-    references = scorer.references.scores
-    made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
-    return f"""# A model of uncertainty-oriented order learning
-
-It says what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of {panel.low:g} to
-{panel.high:g}, an interval for that mean at the {calibration.level:.0%} level ({made}), and how widely single raters
-would differ. It measures nothing about a person, must not be used to judge or identify anyone, and repeats the tastes
-and gaps of the panel it learnt from.
-
-| | |
-|---|---|
-| backbone | {model.backbone}, {model.crop} px |
-| space | {model.dimensions} dimensions, {"Gaussians" if model.uncertain else "points"} |
-| references | {len(references)}, scores {references.min():.2f} to {references.max():.2f} |
-| Bradley-Terry | k = {scorer.bradley_terry.k:.2f}, δ = {scorer.bradley_terry.delta:.2f} |
-
-```python
-from uol import Scorer
-Scorer.from_pretrained("this folder").score(["photo.jpg"])
-```
-"""
-
-
 def _stored(tensors: Mapping[str, torch.Tensor], half: bool, but: tuple[str, ...] = ()) -> dict[str, torch.Tensor]:
-    """Tensors as they are written: in 16 bits where that is wanted and all values stay finite in them."""
+    """Tensors as written: in 16 bits if `half` is set and all values stay finite."""
     return {
         key: tensor.half() if half and key not in but and _fits_half(tensor) else tensor
         for key, tensor in tensors.items()

@@ -1,6 +1,6 @@
-"""Models as ONNX graphs: from pixels to scores in one file, so that onnxruntime alone can ask a model.
+"""Models as ONNX graphs, from pixels to scores: onnxruntime alone can then compute a model.
 
-Read top to bottom: what the graphs compute, how they are written, how they are checked. Weights are carried once: the
+Read top to bottom: what the graphs compute, how they are written, how they are checked. Weights are stored once: the
 graphs refer to the tensors in model.safetensors and references.safetensors by their places in these files.
 """
 
@@ -23,14 +23,15 @@ import torch
 from torch import Tensor, nn
 
 from uol.errors import CallError, UolError
-from uol.order.calibration import Calibration
+from uol.order.bradley_terry import GRID, STEEPEST
+from uol.order.calibration import LEAST_DEGREE, Calibration
 from uol.order.gaussians import Gaussians
 from uol.order.model import Comparator
 from uol.order.order import Order
 from uol.order.views import views
+from uol.scoring.base import BaseScorer
 from uol.scoring.config import COMPARE_GRAPH, CONFIG, SCORE_GRAPH
-from uol.scoring.ensemble import EnsembleScorer
-from uol.scoring.folder import CARD, MODEL, REFERENCES, check_target, save_scorer
+from uol.scoring.folder import CARD, MODEL, REFERENCES, check_target
 from uol.scoring.onnx import FINGERPRINT, GAUSSIAN, SCORES, OnnxScorer
 from uol.scoring.released import fingerprint
 from uol.scoring.scorer import Scorer
@@ -42,9 +43,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # of probabilities, and of scores as on a scale of 1 to 5
 
 _OPSET = 18
-_GRID = 256  # cells in which the score is bracketed before Newton's steps
 _STEPS = 8  # from within a cell three suffice; were each a mere halving, eight would end at 1/65,000 of the scale
-_STEEPEST = 500.0  # k times the score range, as in `bradley_terry`
 
 
 # -------------------------------------------------------------------- what the graphs compute
@@ -85,7 +84,7 @@ class ScoringGraph(nn.Module):
         return mean, log_variance, *(figure.float() for figure in figures)
 
     def embed(self, images: Tensor) -> Gaussians:
-        """Gaussians, averaged over the views that the scoring names."""
+        """Gaussians, averaged over the views in the scoring settings."""
         shown = [*views(images, self.scoring)]
         if len(shown) == 1:
             return self.model(shown[0])  # type: ignore[no-any-return]
@@ -99,7 +98,7 @@ class ScoringGraph(nn.Module):
         of which falls back to halving the bracket.
         """
         low, high, delta = self.panel.low, self.panel.high, self.bradley_terry.delta
-        k = min(self.bradley_terry.k, _STEEPEST / (high - low))
+        k = min(self.bradley_terry.k, STEEPEST / (high - low))
         r = self.reference_scores
         if self.scoring.outcomes == "hard":
             likeliest = outcomes.argmax(-1)
@@ -107,12 +106,12 @@ class ScoringGraph(nn.Module):
         else:
             not_less, not_greater = 1 - outcomes[..., Order.LESS], 1 - outcomes[..., Order.GREATER]
 
-        grid = torch.linspace(low, high, _GRID + 1, dtype=torch.float64)
+        grid = torch.linspace(low, high, GRID + 1, dtype=torch.float64)
         x = k * (grid - r[:, None])
         slope = not_less @ (delta - x).sigmoid() - not_greater @ (delta + x).sigmoid()  # (N, G), falling along G
         inside = (slope[:, 0] > 0) & (slope[:, -1] < 0)
-        cell = ((slope > 0).long().sum(1, keepdim=True) - 1).clamp(0, _GRID - 1)
-        width = (high - low) / _GRID
+        cell = ((slope > 0).long().sum(1, keepdim=True) - 1).clamp(0, GRID - 1)
+        width = (high - low) / GRID
         below = low + width * cell[:, 0].double()
         above = below + width
         rising, falling = slope.gather(1, cell)[:, 0], -slope.gather(1, cell + 1)[:, 0]
@@ -169,7 +168,7 @@ def _dispersion(log_variance: Tensor, calibration: Calibration) -> Tensor:
     log_degree = 0.5 * (highest[:, 0] + (spread - highest).exp().sum(-1).log())
     if calibration.dispersion_intercept is None:
         return log_degree * float("nan")
-    log_degree = log_degree.clamp(min=float(np.log(1e-12)))
+    log_degree = log_degree.clamp(min=float(np.log(LEAST_DEGREE)))
     return (calibration.dispersion_intercept + calibration.dispersion_slope * log_degree).exp()
 
 
@@ -187,25 +186,26 @@ class StoredTensor(NamedTuple):
 
 
 def export_onnx(
-    scorer: Scorer | EnsembleScorer, folder: str | os.PathLike[str], source: str | os.PathLike[str] | None = None
+    scorer: BaseScorer, folder: str | os.PathLike[str], source: str | os.PathLike[str] | None = None
 ) -> float:
-    """Write a model folder with graphs beside the tensors, whole or not at all; says how far they are from PyTorch.
+    """Write a model folder with graphs, whole or not at all; returns the largest difference from PyTorch.
 
     The folder can be moved as a whole. With `source`, the model folder that the scorer was loaded from, its files are
-    copied as they are, float16 included.
+    copied unchanged, float16 included.
     """
-    if isinstance(scorer, EnsembleScorer):
+    network, *others = scorer.members
+    if others:
         raise CallError("an ensemble cannot be exported; train one network with it as a teacher, and export that")
-    _check_exportable(scorer)
+    _check_exportable(network)
     check_target(folder)
     with replacing_folder(folder) as temporary:
         if source is None:
-            save_scorer(scorer, temporary)
+            network.save_pretrained(temporary)
         else:
             for name in (CONFIG, MODEL, REFERENCES, CARD):
                 if (Path(source) / name).is_file():
                     shutil.copyfile(Path(source) / name, temporary / name)
-        return write_graphs(scorer, temporary)
+        return write_graphs(network, temporary)
 
 
 def write_graphs(scorer: Scorer, folder: str | os.PathLike[str]) -> float:
@@ -234,7 +234,7 @@ def _write_graph(path: Path, graph: onnx.ModelProto) -> None:
 
 
 def _comparing(graph: ScoringGraph, dimensions: int) -> onnx.ModelProto:
-    """The graph of comparisons, which takes whole Gaussians: what it has no use for must be declared, or is refused."""
+    """The graph of comparisons, which takes whole Gaussians: onnxruntime refuses undeclared inputs."""
     from onnx import TensorProto
     from onnx.helper import make_tensor_value_info
 
@@ -248,7 +248,7 @@ def _comparing(graph: ScoringGraph, dimensions: int) -> onnx.ModelProto:
 
 
 def _traced(module: nn.Module, inputs: Mapping[str, Tensor], outputs: list[str]) -> onnx.ModelProto:
-    """A module as a graph whose first dimensions may be of any size, nothing folded: weights stay as they are stored.
+    """A module as a graph whose first dimensions may be of any size, nothing folded: weights stay as stored.
 
     Tracing takes tenths of a second where torch.export takes many seconds, and keeps the names of parameters.
     """
@@ -270,7 +270,7 @@ def _traced(module: nn.Module, inputs: Mapping[str, Tensor], outputs: list[str])
                 output_names=outputs,
                 dynamic_axes={name: {0: "n"} for name in (*inputs, *outputs)},
             )
-        except Exception as error:  # of many kinds: an operation that ONNX lacks, a branch that tracing cannot follow
+        except Exception as error:  # of many classes: an unknown operation, a branch that tracing cannot follow
             reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
             raise UolError(f"PyTorch cannot write this model as a graph ({reason})") from error
     return onnx.load_model_from_string(buffer.getvalue())
@@ -329,17 +329,17 @@ def _places(path: Path) -> dict[str, StoredTensor]:
 def check_graphs(scorer: Scorer, folder: str | os.PathLike[str]) -> float:
     """The largest difference between a folder's graphs and PyTorch on noise, black and white; raises if it matters.
 
-    Scores are told as on a scale of 1 to 5, beside probabilities.
+    Differences are of probabilities, and of scores as on a scale of 1 to 5.
     """
     size = scorer.config.crop
     pixels = np.random.default_rng(0).integers(0, 256, (4, 3, size, size), np.uint8)
     pixels[2:] = np.array([0, 255], np.uint8)[:, None, None, None]
     pairs = [(pixels[0], pixels[1]), (pixels[2], pixels[3])]
     graphs = OnnxScorer(folder)
-    ours, theirs = (np.array([astuple(score) for score in asked.score_pixels(pixels)]) for asked in (graphs, scorer))
+    ours, theirs = (np.array([astuple(score) for score in engine.score_pixels(pixels)]) for engine in (graphs, scorer))
     apart = np.abs(ours - theirs) / np.maximum(np.abs(theirs), scorer.panel.scale.unit)
     apart[np.isnan(ours) & np.isnan(theirs)] = 0  # an unknown dispersion
-    ours, theirs = (np.array([asked.compare_pixels(*pair) for pair in pairs]) for asked in (graphs, scorer))
+    ours, theirs = (np.array([engine.compare_pixels(*pair) for pair in pairs]) for engine in (graphs, scorer))
     largest = float(np.max([apart.max(), np.abs(ours - theirs).max()]))
     if not largest <= TOLERANCE:
         raise UolError(f"the graphs are {largest:.2g} from PyTorch, more than {TOLERANCE:g}; nothing was written")
@@ -353,4 +353,4 @@ def _check_exportable(scorer: Scorer) -> None:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise UolError("onnx and onnxruntime are needed to export: pip install 'uol[export]'") from error
+        raise UolError("export requires onnx and onnxruntime: pip install 'uol[export]'") from error

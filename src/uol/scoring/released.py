@@ -1,4 +1,4 @@
-"""Models that ship with the package, by name, and opening a model for asking."""
+"""Models that ship with the package, by name, and opening a model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.scoring.ensemble import EnsembleScorer
-    from uol.scoring.onnx import OnnxScorer
-    from uol.scoring.scorer import Scorer
+    from uol.scoring.base import BaseScorer
 
 Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -67,18 +65,16 @@ def member_folders(folder: Path) -> list[Path]:
 
 
 def member_folder(folder: Path, name: str) -> Path:
-    """The folder of one of an ensemble's networks: in its own, or that of a model that ships."""
+    """The folder of one of an ensemble's networks: inside the ensemble's, or that of a model that ships."""
     inside = folder / "members" / name
     return _FOLDER / name if name in names() and not inside.is_dir() else inside
 
 
-def open_model(
-    name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto"
-) -> Scorer | EnsembleScorer | OnnxScorer:
-    """Open a model for asking.
+def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto") -> BaseScorer:
+    """Open a model with torch or onnxruntime.
 
-    Left to choose, a model with a graph beside it is asked through onnxruntime, which starts in a fraction of the time
-    torch takes, unless a GPU is there and not ruled out. Graphs run on the processor, whatever there is.
+    By default, a model folder with a graph is opened by onnxruntime, which starts in a fraction of the time that torch
+    takes, unless there is a GPU and `device` allows it. Graphs always run on the processor.
     """
     from uol.scoring.config import SCORE_GRAPH, is_ensemble
 
@@ -91,7 +87,7 @@ def open_model(
         if device == "cuda":
             raise CallError("a GPU is used by torch alone: --device cuda needs --runtime torch")
         if is_ensemble(folder):
-            raise CallError(f"{folder}: an ensemble of several networks has no graphs: ask it with --runtime torch")
+            raise CallError(f"{folder}: an ensemble of several networks has no graphs: open it with --runtime torch")
         from uol.scoring.onnx import OnnxScorer
 
         return OnnxScorer(folder)
@@ -102,7 +98,7 @@ def open_model(
 
 
 def choose_device(device: Device = "auto") -> str:
-    """The device for torch: the one named, or a GPU where there is one."""
+    """The device for torch: the one named, or a GPU if there is one."""
     import torch
 
     there = torch.cuda.is_available()
@@ -112,5 +108,5 @@ def choose_device(device: Device = "auto") -> str:
 
 
 def _has_gpu() -> bool:
-    """Whether a GPU that torch could use is there, found without importing torch."""
+    """Whether there is a GPU that torch could use, found without importing torch."""
     return Path("/dev/nvidia0").exists() and find_spec("torch") is not None

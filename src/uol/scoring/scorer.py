@@ -1,17 +1,17 @@
-"""Scorer: load once, ask often. Images to scores on a panel's scale, comparisons, rankings, and other panels."""
+"""Scorer: one network with its references, loaded once. Scores on a panel's scale, comparisons and other panels."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from uol.errors import CallError, UolError
+from uol.errors import UolError
 from uol.images.read import ImageLike, Images
 from uol.order import bradley_terry
 from uol.order.bradley_terry import BradleyTerry
@@ -23,38 +23,43 @@ from uol.order.order import Order, order_of
 from uol.order.references import ReferenceSet, choose_references
 from uol.order.views import views
 from uol.ratings.rated_images import RatedImages
-from uol.scoring.base import AskedWithImages, Pixels, as_sequence, one_ahead
+from uol.scoring.base import (
+    FEWEST_ANCHORS,
+    BaseScorer,
+    Comparison,
+    Pixels,
+    Score,
+    as_sequence,
+    check_anchors,
+    one_ahead,
+)
 from uol.scoring.config import PanelConfig
-from uol.scoring.scores import Comparison, Score
 
-if TYPE_CHECKING:
-    from uol.scoring.ensemble import EnsembleScorer
+Floats: TypeAlias = npt.NDArray[np.float64]
 
-THRESHOLD = 0.2  # θ of comparisons, as on a scale of 1 to 5, where no recipe says otherwise
-FEWEST_ANCHORS = 10
+THRESHOLD = 0.2  # θ of comparisons, as on a scale of 1 to 5, unless a recipe sets it
 _ENOUGH_TO_PAIR = 400  # images, of which 160,000 pairs are made
-FEW_ANCHORS = 30
 
 _GPU_BATCH = 256
 _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
 
 
-class Told(NamedTuple):
-    """What one network says of N images: outcomes against its references (N, R, 3), degrees of dispersion (N,).
+class Outcomes(NamedTuple):
+    """N images compared with one network's references: probabilities (N, R, 3), and degrees of dispersion (N,).
 
-    `levels` are the means of the panel's histograms, (N,), where these have a part in scores.
+    `levels` are the means of the panel's histograms, (N,), if scores include them.
     """
 
-    outcomes: npt.NDArray[np.float64]
-    degrees: npt.NDArray[np.float64]
-    levels: npt.NDArray[np.float64] | None = None
+    probabilities: Floats
+    degrees: Floats
+    levels: Floats | None = None
 
 
-class Scorer(AskedWithImages):
-    """A model with its references, asked for scores, comparisons and rankings.
+class Scorer(BaseScorer):
+    """One network with its references.
 
-    The references are embedded once, and their half of the comparator is computed at load. On a GPU, scores are of
-    feature maps in bfloat16; everything after the backbone is float32. What is kept or tabled (`embed`, `anchor`,
+    The references are embedded once, and their half of the comparator is computed at load. On a GPU, the feature maps
+    of scores are in bfloat16; everything after the backbone is float32. What is stored or tabled (`embed`, `anchor`,
     evaluation) is float32 throughout.
     """
 
@@ -75,62 +80,64 @@ class Scorer(AskedWithImages):
         self.scoring = scoring or ScoringConfig()
         self._left, self._right = self._halves(references.gaussians)
 
-    # ---------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- answers
 
-    def score_pixels(self, pixels: npt.NDArray[np.uint8] | Tensor) -> list[Score]:
-        """Scores of images already framed: uint8 (N, 3, crop, crop), an array or a tensor."""
+    def score_pixels(self, pixels: Pixels | Tensor) -> list[Score]:
+        """Score framed images: uint8 (N, 3, crop, crop), an array or a tensor."""
         parts = torch.split(torch.as_tensor(pixels), self.batch_size)
-        return [score for scores in one_ahead(map(self._begin, parts)) for score in scores]
+        return [score for scores in one_ahead(map(self._submit, parts)) for score in scores]
 
-    def begin(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
-        """Begin to score framed images, each (3, crop, crop); calling what is returned waits for their scores.
+    def submit(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
+        """Start to score framed images, each (3, crop, crop); the function returned waits for the scores.
 
-        A GPU works on while its earlier answers are solved. The images are gathered in memory that it reads by itself,
-        with the channels last, as the network wants them; their own may be written over as soon as this returns.
+        A GPU computes on while the scores of its earlier answers are solved. The memory of the images may be
+        overwritten as soon as this returns.
         """
-        return self._begin(self.gathered(images))
+        return self._submit(self.stack_pixels(images))
 
-    def gathered(self, images: Sequence[Pixels]) -> Tensor:
-        """Framed images in one tensor (N, 3, crop, crop), as `begin` wants them."""
+    def stack_pixels(self, images: Sequence[Pixels]) -> Tensor:
+        """Framed images in one tensor (N, 3, crop, crop), channels last in memory as the network requires.
+
+        For a GPU the memory is pinned.
+        """
         rows = [image.transpose(1, 2, 0) for image in images]
-        gathered = torch.empty((len(rows), *rows[0].shape), dtype=torch.uint8, pin_memory=self.on_gpu)
-        # By numpy: torch would share out each image among all cores, and wait for those that decode the next ones.
-        np.stack(rows, out=gathered.numpy())
-        return gathered.permute(0, 3, 1, 2)
+        stacked = torch.empty((len(rows), *rows[0].shape), dtype=torch.uint8, pin_memory=self.on_gpu)
+        # By numpy: torch would divide each image among all cores, and wait for those that decode the next ones.
+        np.stack(rows, out=stacked.numpy())
+        return stacked.permute(0, 3, 1, 2)
 
-    def _begin(self, pixels: Tensor) -> Callable[[], list[Score]]:
-        told = self.begin_outcomes(pixels)
+    def _submit(self, pixels: Tensor) -> Callable[[], list[Score]]:
+        wait_for_outcomes = self.submit_outcomes(pixels)
 
         def wait() -> list[Score]:
-            outcomes, degrees, levels = told()
-            return self._scores(self.solved(outcomes, levels), degrees)
+            found = wait_for_outcomes()
+            return self._scores(self.solve_scores(found.probabilities, found.levels), found.degrees)
 
         return wait
 
     @torch.inference_mode()
-    def begin_outcomes(self, pixels: Tensor) -> Callable[[], Told]:
-        """Begin to compare framed images, uint8 (N, 3, crop, crop), with the references, as fast as for scores."""
+    def submit_outcomes(self, pixels: Tensor) -> Callable[[], Outcomes]:
+        """Start to compare framed images, uint8 (N, 3, crop, crop), with the references, as fast as for scores."""
         if self.on_gpu and not pixels.is_cuda:
-            pixels = pixels.pin_memory()  # itself where it is already
+            pixels = pixels.pin_memory()  # the same tensor if it is pinned already
         gaussians = self._embed_for_scores(pixels.to(self._device, non_blocking=True))
         found = [self._probabilities(gaussians, self._left, self._right), self._degrees(gaussians)]
-        if self.tells_levels:
+        if self.uses_histogram:
             found.append(self.model.level_mean(gaussians.mean, self.panel.scale))
         arriving = [values.to("cpu", non_blocking=True) for values in found]
         arrived = torch.cuda.Event(blocking=True) if self.on_gpu else None  # type: ignore[no-untyped-call]
         if arrived is not None:
             arrived.record()
 
-        def wait() -> Told:
+        def wait() -> Outcomes:
             if arrived is not None:
                 arrived.synchronize()
-            return Told(*(values.numpy() for values in arriving))
+            return Outcomes(*(values.numpy() for values in arriving))
 
         return wait
 
     def _embed_for_scores(self, pixels: Tensor) -> Gaussians:
-        """As `embed_pixels`, but in bfloat16 up to the feature maps where a GPU computes."""
-
+        """As `embed_pixels`, but in bfloat16 up to the feature maps if a GPU computes."""
         self.model.eval()
 
         def once(images: Tensor) -> Gaussians:
@@ -140,28 +147,26 @@ class Scorer(AskedWithImages):
 
         return averaged([once(view) for view in views(pixels, self.scoring)])
 
-    def compare_pixels(
-        self, first: npt.NDArray[np.uint8] | Tensor, second: npt.NDArray[np.uint8] | Tensor
-    ) -> Comparison:
-        """How one framed image (3, crop, crop) stands to another."""
+    def compare_pixels(self, first: Pixels | Tensor, second: Pixels | Tensor) -> Comparison:
+        """Compare two framed images, each (3, crop, crop)."""
         gaussians = self.embed_pixels(torch.stack([torch.as_tensor(first), torch.as_tensor(second)]))
-        told = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0]
-        less, similar, greater = self.calibration.comparison(told).tolist()
+        raw = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0]
+        less, similar, greater = self.calibration.comparison(raw).tolist()
         return Comparison(less, similar, greater)
 
     def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
-        """The Gaussians of images, framed as the model wants them."""
+        """The Gaussians of images."""
         images = as_sequence(images)
         batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
         parts = [self.embed_pixels(torch.from_numpy(self.framed(batch))) for batch in batches]
         return Gaussians(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
-        """The Gaussians of images already framed: uint8 (N, 3, crop, crop)."""
+        """The Gaussians of framed images: uint8 (N, 3, crop, crop)."""
         return self.model.embed(pixels, self.scoring)
 
     @torch.inference_mode()
-    def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> npt.NDArray[np.float64]:
+    def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> Floats:
         """Probabilities of less, similar and greater for each image against each reference: (N, R, 3)."""
         left, right = (self._left, self._right) if references is None else self._halves(references)
         return self._probabilities(gaussians, left, right).cpu().numpy()
@@ -172,48 +177,37 @@ class Scorer(AskedWithImages):
         return (logits if logits.is_cuda else logits.cpu()).double().softmax(-1)
 
     def leave_one_out(self) -> list[Score]:
-        """Scores of the references, each compared with all others: how good the scale is."""
+        """Score each reference by comparison with all others: the quality of the scale."""
         return self.score_embedded(self.references.gaussians, leave_one_out=True)
 
-    def score_exactly(self, pixels: Tensor) -> list[Score]:
-        """Scores of framed images in float32 throughout, wherever it is computed: those that are tabled."""
-        return self.score_embedded(self.embed_pixels(pixels))
+    def score_embedded(self, embedded: Gaussians, leave_one_out: bool = False) -> list[Score]:
+        """Score embedded images; `leave_one_out` if the images are the references."""
+        return self._scores(self.raw_estimates(embedded, leave_one_out), self.degrees(embedded))
 
-    def score_embedded(self, gaussians: Gaussians, leave_one_out: bool = False) -> list[Score]:
-        """Scores of images already embedded."""
-        return self._scores(self.raw_estimates(gaussians, leave_one_out), self.degrees(gaussians))
-
-    def _scores(self, raw: bradley_terry.Estimates, degrees: npt.NDArray[np.float64]) -> list[Score]:
-        bounds = (self.panel.low, self.panel.high)
-        value = self.calibration.value(raw.value, bounds)
-        half = self.calibration.half_width(raw.standard_error)
-        low, high = np.clip(value - half, *bounds), np.clip(value + half, *bounds)
-        dispersion = self.calibration.dispersion(degrees)
-        columns = np.stack([value, low, high, dispersion, raw.standard_error], 1)
+    def _scores(self, raw: bradley_terry.Estimates, degrees: Floats) -> list[Score]:
+        calibrated = self.calibration.apply(raw.value, raw.standard_error, degrees, self.panel.scale)
+        columns = np.stack([*calibrated, raw.standard_error], 1)
         return [Score(*row) for row in columns.tolist()]
 
     def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
-        """Bradley-Terry scores before calibration; `leave_one_out` where the images are the references themselves."""
+        """Bradley-Terry scores before calibration; `leave_one_out` if the images are the references."""
         outcomes = self.outcomes(gaussians)
-        if leave_one_out:  # what the network tells by heart of images that trained it cannot be left out
-            return self.solved(outcomes, None, 1 - np.eye(len(outcomes)))
-        return self.solved(outcomes, self.levels(gaussians))
+        if leave_one_out:  # the histograms of images that trained the network are known by heart: they have no part
+            return self.solve_scores(outcomes, None, 1 - np.eye(len(outcomes)))
+        return self.solve_scores(outcomes, self.levels(gaussians))
 
-    def solved(
-        self,
-        outcomes: npt.NDArray[np.float64],
-        levels: npt.NDArray[np.float64] | None = None,
-        weights: npt.NDArray[np.float64] | None = None,
+    def solve_scores(
+        self, outcomes: Floats, levels: Floats | None = None, weights: Floats | None = None
     ) -> bradley_terry.Estimates:
-        """Bradley-Terry scores of images whose outcomes against the references (N, R, 3) are known.
+        """Bradley-Terry scores of images from their outcomes against the references (N, R, 3).
 
-        Where the means of their histograms are given too, (N,), these have their share.
+        If the means of their histograms are given, (N,), the scores include them with their share.
         """
         found = bradley_terry.estimate(
             read_outcomes(outcomes, self.scoring.outcomes),
             self.references.scores,
             self.bradley_terry,
-            (self.panel.low, self.panel.high),
+            self.panel.scale,
             weights,
         )
         if levels is None:
@@ -222,19 +216,19 @@ class Scorer(AskedWithImages):
         return bradley_terry.Estimates((1 - share) * found.value + share * levels, found.standard_error)
 
     @torch.inference_mode()
-    def levels(self, gaussians: Gaussians) -> npt.NDArray[np.float64] | None:
-        """The means of the panel's histograms, (N,); None where they have no part in scores."""
-        if not self.tells_levels:
+    def levels(self, gaussians: Gaussians) -> Floats | None:
+        """The means of the panel's histograms, (N,); None if scores do not include them."""
+        if not self.uses_histogram:
             return None
         return self.model.level_mean(gaussians.mean, self.panel.scale).cpu().numpy()
 
     @property
-    def tells_levels(self) -> bool:
-        """Whether histograms have a part in scores."""
+    def uses_histogram(self) -> bool:
+        """Whether scores include the mean of the panel's histogram."""
         return self.model.levels is not None and self.scoring.histogram_share > 0
 
     @classmethod
-    def degrees(cls, gaussians: Gaussians) -> npt.NDArray[np.float64]:
+    def degrees(cls, gaussians: Gaussians) -> Floats:
         """Predicted degrees of dispersion, uncalibrated: (N,)."""
         return cls._degrees(gaussians).cpu().numpy()
 
@@ -242,7 +236,7 @@ class Scorer(AskedWithImages):
     def _degrees(gaussians: Gaussians) -> Tensor:
         return dispersion_degree(gaussians.log_variance.double())
 
-    # ---------------------------------------------------------------- making
+    # ---------------------------------------------------------------- building and anchoring
 
     @classmethod
     def build(
@@ -255,7 +249,7 @@ class Scorer(AskedWithImages):
         per_bin: int = 10,
         seed: int = 0,
     ) -> Self:
-        """A scorer on the scale of a panel's rated images, whose Gaussians are given; not yet calibrated.
+        """A scorer on the scale of a panel's rated images, from their Gaussians; not yet calibrated.
 
         References are chosen by bins of the score (`bin_width` as on a scale of 1 to 5); k and δ are fitted on the
         comparisons among them; dispersion is fitted to the panel's rating variances.
@@ -274,9 +268,9 @@ class Scorer(AskedWithImages):
         return scorer
 
     def calibrate(self, rated: RatedImages, gaussians: Gaussians, threshold: float = THRESHOLD) -> None:
-        """Learn intervals, dispersion and how sure comparisons are from rated images that had no part in training.
+        """Learn intervals, dispersion and the comparisons' temperature from rated images that had no part in training.
 
-        `threshold` is θ, up to which scores are similar, as on a scale of 1 to 5. Where too few images have a known
+        `threshold` is θ, up to which scores are similar, as on a scale of 1 to 5. If too few images have a known
         rating variance, dispersion stays as fitted to the training images.
         """
         raw = self.raw_estimates(gaussians)
@@ -284,12 +278,11 @@ class Scorer(AskedWithImages):
         if np.isfinite(rated.variances).sum() >= ENOUGH_FOR_LINE:
             self.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
         else:
-            kept = self.calibration.model_dump(include={"dispersion_intercept", "dispersion_slope"})
-            self.calibration = calibration.model_copy(update=kept)
+            self.calibration = calibration.with_dispersion_of(self.calibration)
         self._calibrate_comparisons(rated, gaussians, threshold)
 
     def _calibrate_comparisons(self, rated: RatedImages, gaussians: Gaussians, threshold: float) -> None:
-        """Learn the temperature of comparisons from the pairs of rated images, of many among some hundred of them."""
+        """Learn the temperature of comparisons from pairs of rated images, of at most a few hundred of them."""
         if len(rated) < ENOUGH_FOR_LINE:
             return
         some = np.unique(np.linspace(0, len(rated) - 1, min(len(rated), _ENOUGH_TO_PAIR)).round().astype(np.intp))
@@ -298,43 +291,32 @@ class Scorer(AskedWithImages):
         order = order_of(scores[first], scores[second], threshold * rated.scale.unit)
         self.calibration = self.calibration.with_comparisons(self.outcomes(chosen, chosen)[first, second], order)
 
-    def anchor(self, rated: RatedImages) -> Scorer:
-        """The same model on another panel's scale: its rated images become the references; nothing is trained.
-
-        Intervals are calibrated on the anchors themselves, each scored with itself left out.
-        """
-        check_anchors(rated)
-        return self.anchor_embedded(rated, self.embed(rated.images))
-
-    def anchor_embedded(self, rated: RatedImages, gaussians: Gaussians) -> Scorer:
-        """As `anchor`, with rated images that are embedded already."""
+    def anchor_embedded(self, rated: RatedImages, embedded: Gaussians) -> Scorer:
+        """Anchor, as `anchor` does, with embedded images."""
         check_anchors(rated)
         scoring = self.scoring
-        if self.tells_levels:  # the former panel's histograms
+        if self.uses_histogram:  # those of the former panel
             scoring = scoring.model_copy(update={"histogram_share": 0.0})
-        scorer = Scorer.build(self.model, rated, gaussians, scoring, per_bin=len(rated))
+        scorer = Scorer.build(self.model, rated, embedded, scoring, per_bin=len(rated))
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
-        # Even ten anchors need the line: another panel's standard is what they are there to tell.
+        # Even ten anchors need the line: they are there to show another panel's standard.
         calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error, enough=FEWEST_ANCHORS)
         kept = calibration.model_copy(update={"temperature": self.calibration.temperature})
-        scorer.calibration = kept.with_dispersion(self.degrees(gaussians), rated.variances)
-        scorer._calibrate_comparisons(rated, gaussians, THRESHOLD)
+        scorer.calibration = kept.with_dispersion(self.degrees(embedded), rated.variances)
+        scorer._calibrate_comparisons(rated, embedded, THRESHOLD)
         return scorer
 
-    # ---------------------------------------------------------------- keeping
+    # ---------------------------------------------------------------- folders and devices
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str]) -> Scorer | EnsembleScorer:
-        """Load a model by name or folder; that of several networks answers as one does."""
-        from uol.scoring.ensemble_folder import load_model
+    def from_pretrained(cls, name: str | os.PathLike[str]) -> BaseScorer:
+        """Load a model by name or folder; an ensemble's folder gives an `EnsembleScorer`."""
+        from uol.scoring.folder import load_model
 
         return load_model(name)
 
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
-        """Write a model folder: config.json, model.safetensors, references.safetensors, README.md.
-
-        `half` stores weights in 16 bits, at half the size.
-        """
+        """Write a model folder; `half` stores weights in 16 bits, at half the size."""
         from uol.scoring.folder import save_scorer
 
         save_scorer(self, folder, half)
@@ -347,8 +329,13 @@ class Scorer(AskedWithImages):
 
     @property
     def config(self) -> ModelConfig:
-        """What the model is made of."""
+        """The settings of the network."""
         return self.model.config
+
+    @property
+    def members(self) -> list[Scorer]:
+        """The networks that answer: this one."""
+        return [self]
 
     @property
     def on_gpu(self) -> bool:
@@ -357,7 +344,7 @@ class Scorer(AskedWithImages):
 
     @property
     def batch_size(self) -> int:
-        """How many images are best scored at once."""
+        """How many images to score at once."""
         if not self.on_gpu:
             return super().batch_size
         room = torch.cuda.get_device_properties(self._device).total_memory
@@ -375,8 +362,8 @@ class Scorer(AskedWithImages):
     def _points(self, gaussians: Gaussians, side: Literal["image", "reference"]) -> Tensor:
         """T points per Gaussian (T, N, D), or its mean (1, N, D).
 
-        Each reference has its own fixed draw of noise; all images share another one, so that an image's score depends
-        neither on the images beside it nor on the moment.
+        Each reference has a fixed draw of noise; all images share another one: an image's score depends neither on the
+        other images of its batch nor on the moment.
         """
         mean, deviation = gaussians.mean.to(self._device), gaussians.deviation.to(self._device)
         if self.scoring.samples == 0:
@@ -387,15 +374,7 @@ class Scorer(AskedWithImages):
         return mean + deviation * noise.to(mean)
 
 
-def check_anchors(rated: RatedImages) -> None:
-    """Refuse to make a panel's scale from too few images."""
-    if len(rated) < FEWEST_ANCHORS:
-        raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring needs at least {FEWEST_ANCHORS}")
-
-
-def read_outcomes(
-    probabilities: npt.NDArray[np.float64], kind: Literal["probabilities", "hard"]
-) -> npt.NDArray[np.float64] | npt.NDArray[np.intp]:
-    """Outcomes as Bradley-Terry is given them: the probabilities, or the likeliest `Order` of each comparison."""
+def read_outcomes(probabilities: Floats, kind: Literal["probabilities", "hard"]) -> Floats | npt.NDArray[np.intp]:
+    """Outcomes for Bradley-Terry: the probabilities, or the likeliest `Order` of each comparison."""
     assert probabilities.shape[-1] == len(Order)
     return probabilities if kind == "probabilities" else probabilities.argmax(-1)

@@ -5,26 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 import uol
 from uol.errors import CallError, UolError
-from uol.order.gaussians import Gaussians
 from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.evaluation import Evaluation, evaluate
 from uol.runs.result import ANCHORING as PREFIX
 from uol.runs.result import Hardware, Name, read_result
 from uol.runs.train_and_test import RESULT
-from uol.scoring.ensemble import EnsembleScorer
-from uol.scoring.ensemble_folder import load_model
-from uol.scoring.folder import PROVENANCE
+from uol.scoring.base import FEWEST_ANCHORS, BaseScorer, Embedded
+from uol.scoring.folder import PROVENANCE, load_model
 from uol.scoring.released import find_model, fingerprint
-from uol.scoring.scorer import FEWEST_ANCHORS, Scorer
 from uol.storage import provenance
 from uol.storage.files import write_json
 from uol.storage.validation import read_checked
@@ -82,9 +77,9 @@ class Anchoring(_Part):
 
 
 def anchoring_curve(
-    scorer: Scorer | EnsembleScorer,
+    scorer: BaseScorer,
     rated: RatedImages,
-    embedded: Gaussians | list[Gaussians],
+    embedded: Embedded,
     split: Split,
     sizes: Sequence[int] = SIZES,
     draws: int = 10,
@@ -101,7 +96,7 @@ def anchoring_curve(
     if small := [size for size in sizes if size < FEWEST_ANCHORS]:
         raise CallError(f"{small[0]} anchors: at least {FEWEST_ANCHORS} are needed")
     unit = scorer.panel.scale.unit / rated.scale.unit
-    test, there = rated.subset(split.test), _rows(embedded, split.test)
+    test, there = rated.subset(split.test), embedded.rows(torch.from_numpy(split.test))
     plain = evaluate(test.rescaled(scorer.panel.scale), Predictions.of(scorer.score_embedded(there)))
     points = [_point(0, [plain], 1.0)]
     wanted = [size for size in sizes if size < len(split.train)]
@@ -110,18 +105,12 @@ def anchoring_curve(
         for draw in range(draws if number < len(wanted) else 1):
             rng = np.random.default_rng([seed, size, draw])
             chosen = np.sort(rng.choice(split.train, size, replace=False))
-            anchored = scorer.anchor_embedded(rated.subset(chosen), _rows(embedded, chosen))
+            anchored = scorer.anchor_embedded(rated.subset(chosen), embedded.rows(torch.from_numpy(chosen)))
             found.append(evaluate(test, Predictions.of(anchored.score_embedded(there))))
             if progress is not None:
                 progress(number * draws + draw + 1)
         points.append(_point(size, found, unit))
     return points
-
-
-def _rows(embedded: Gaussians | list[Gaussians], chosen: npt.NDArray[np.intp]) -> Any:
-    """Some images' Gaussians; of an ensemble, each member's."""
-    rows = torch.from_numpy(chosen)
-    return [one.rows(rows) for one in embedded] if isinstance(embedded, list) else embedded.rows(rows)
 
 
 def _point(anchors: int, found: Sequence[Evaluation], unit: float) -> Point:

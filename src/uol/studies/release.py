@@ -146,7 +146,7 @@ def _network(scorer: Scorer) -> str:
 
 
 def _histogram(scorer: Scorer) -> str:
-    if not scorer.tells_levels:
+    if not scorer.uses_histogram:
         return ""
     share = scorer.scoring.histogram_share
     return f"\n| score | {1 - share:.0%} by comparisons, {share:.0%} the mean of the histogram that it tells |"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from uol.errors import CallError
 from uol.order.backbones import Backbone
 from uol.ratings.scale import Scale
-from uol.scoring.scores import Score
+from uol.scoring.base import Score
 from uol.training.batches import Batch, PackedImages
 from uol.training.recipe import Recipe
 
@@ -46,7 +46,7 @@ class Method(nn.Module, ABC):
     takes_second_backbone = False
     takes_panels = False
     takes_teachers = False
-    tells_levels = False
+    uses_histogram = False
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         """`levels` is the number of rating levels in the batches' histograms; 0 where none is known.
@@ -67,7 +67,7 @@ class Method(nn.Module, ABC):
             raise CallError(f"method {recipe.method} has one backbone; leave second_backbone out")
         if recipe.second_backbone is not None and recipe.init not in (None, "timm"):
             raise CallError(f"{recipe.init}: a file has the weights of one backbone; with two, init is timm or none")
-        if recipe.model.levels and not cls.tells_levels:
+        if recipe.model.levels and not cls.uses_histogram:
             raise CallError(f"method {recipe.method} has no use for model.levels; leave it at 0")
         if recipe.teachers and not cls.takes_teachers:
             raise CallError(f"method {recipe.method} learns from no teachers; leave teachers out")

@@ -50,17 +50,17 @@ class Teachers:
         They are shown the pupil's pixels, so they must be used to images framed alike, or to the middle of them, in
         whatever size.
         """
-        from uol.scoring.ensemble_folder import load_members
+        from uol.scoring.folder import load_model
 
         models, panels = [], []
-        for folder, member in ((name, member) for name in folders for member in load_members(find_teacher(name))):
+        for folder, member in ((name, member) for name in folders for member in load_model(find_teacher(name)).members):
             config = member.config
             if not config.sees_within(pupil):
                 raise CallError(
                     f"{folder}: a teacher that sees another part of images ({config.view}; its pupil {pupil.view})"
                 )
             models.append(member.model)
-            panels.append(member.panel if member.tells_levels and config.levels == pupil.levels else None)
+            panels.append(member.panel if member.uses_histogram and config.levels == pupil.levels else None)
         return cls(models, pupil, panels)
 
     def teach_histograms_of(self, panel: PanelConfig) -> None:

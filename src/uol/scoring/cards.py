@@ -1,0 +1,57 @@
+"""The README.md of a model folder (the model card)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from uol.scoring.config import MEMBERS
+
+if TYPE_CHECKING:
+    from uol.scoring.base import BaseScorer
+    from uol.scoring.scorer import Scorer
+
+ANCHORED = "the anchors, each scored by comparison with the others"
+
+
+def model_card(scorer: BaseScorer, calibrated_on: str = "held-out images") -> str:
+    """The card of a model; `calibrated_on` names the images that its intervals were learnt from."""
+    members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
+    made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
+    if len(members) == 1:
+        title, it, rows = "A model of uncertainty-oriented order learning", "The model", _network_rows(members[0])
+    else:
+        title = f"{len(members)} models of uncertainty-oriented order learning that answer as one"
+        it, rows = "The ensemble", "\n".join(["| score | mean of the members' scores |", *_member_rows(members)])
+    return f"""# {title}
+
+{it} predicts what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of
+{panel.low:g} to {panel.high:g}, an interval for that mean at the {calibration.level:.0%} level ({made}), and how widely
+single raters would differ. It measures nothing about a person, must not be used to judge or identify anyone, and
+repeats the tastes and gaps of the panel it learnt from.
+
+| | |
+|---|---|
+{rows}
+
+```python
+from uol import Scorer
+Scorer.from_pretrained("this folder").score(["photo.jpg"])
+```
+"""
+
+
+def _network_rows(scorer: Scorer) -> str:
+    model, references, fitted = scorer.config, scorer.references.scores, scorer.bradley_terry
+    return f"""| backbone | {model.backbone}, {model.crop} px |
+| space | {model.dimensions} dimensions, {"Gaussians" if model.uncertain else "points"} |
+| references | {len(references)}, scores {references.min():.2f} to {references.max():.2f} |
+| Bradley-Terry | k = {fitted.k:.2f}, δ = {fitted.delta:.2f} |"""
+
+
+def _member_rows(members: list[Scorer]) -> list[str]:
+    return [
+        f"| {Path(MEMBERS) / str(number)} | {member.config.backbone}, {member.config.crop} px, "
+        f"{len(member.references)} references |"
+        for number, member in enumerate(members, 1)
+    ]
