@@ -8,29 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
+from simulated import NAN, as_ratings, gappy
 from uol.errors import CallError, UolError
 from uol.ratings.ratings import Ratings
-
-NAN = float("nan")
-
-
-@st.composite
-def gappy(draw: st.DrawFn) -> np.ndarray:
-    """Whole ratings 1 to 5 with gaps, at least one rating of every image."""
-    shape = draw(st.tuples(st.integers(1, 8), st.integers(1, 6)))
-    matrix = draw(arrays(np.float64, shape, elements=st.integers(1, 5).map(float)))
-    rated = draw(arrays(np.bool_, shape, elements=st.booleans()))
-    rated[np.arange(shape[0]), draw(arrays(np.intp, shape[0], elements=st.integers(0, shape[1] - 1)))] = True
-    return np.where(rated, matrix, np.nan)
-
-
-def as_ratings(matrix: np.ndarray) -> Ratings:
-    images, raters = matrix.shape
-    return Ratings(matrix, tuple(f"i{n}" for n in range(images)), tuple(f"r{n}" for n in range(raters)))
-
 
 # --- Ratings ---------------------------------------------------------------------------------------------------------
 

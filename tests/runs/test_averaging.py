@@ -16,7 +16,7 @@ from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
-from uol.ratings.reliability import raters_leniency
+from uol.ratings.rater_effects import raters_leniency
 from uol.runs.averaging import average, keep_average, mean_of_tables
 from uol.runs.ensembling import match_runs
 from uol.runs.evaluation import evaluate, predictions_table

@@ -9,7 +9,7 @@ import pytest
 
 from quick import quick_recipe
 from uol.ratings.rated_images import RatedImages, Split
-from uol.ratings.reliability import raters_leniency
+from uol.ratings.rater_effects import raters_leniency
 from uol.runs.known_raters import known_leniency
 from uol.training.batches import PackedImages
 from uol.training.panels import pixel_digests

@@ -12,8 +12,8 @@ from measured import measured
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages
+from uol.ratings.rater_effects import adjusted_means
 from uol.ratings.ratings import Ratings
-from uol.ratings.reliability import adjusted_means
 from uol.ratings.scale import Scale
 from uol.runs.bootstrap import draws, interval
 from uol.runs.result import write_result

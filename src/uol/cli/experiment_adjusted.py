@@ -30,7 +30,7 @@ def adjusted(
 
     Example: uol experiment adjusted runs/distilled runs/best --data mebeauty --root MEBeauty
     """
-    from uol.ratings.reliability import unconnected_sets
+    from uol.ratings.rater_effects import unconnected_sets
     from uol.reports.formats import told_interval
     from uol.studies.adjusting import figures_of
 

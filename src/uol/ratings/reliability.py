@@ -12,11 +12,10 @@ import krippendorff
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from uol.errors import CallError, UolError
 from uol.ratings.metrics import pearson
+from uol.ratings.rater_effects import adjusted_means, drop_empty, leniency, unconnected_sets, variances
 from uol.ratings.ratings import Ratings
 
 Floats = npt.NDArray[np.float64]
@@ -25,8 +24,6 @@ Bools = npt.NDArray[np.bool_]
 LEVELS_OF_MEASUREMENT = ("nominal", "ordinal", "interval", "ratio")
 _MIN_CORRELATED = 3  # any two points lie on a line, so a correlation over two images says nothing
 _MAX_COINCIDENCE_CELLS = 2**25  # images × values² that the krippendorff package holds at once: 256 MB a copy
-
-_LEAST_RATIO = 1e-9  # of variances: below it leniency is known but for a constant
 
 
 class IntraclassCorrelation(NamedTuple):
@@ -55,37 +52,12 @@ class SplitHalf(NamedTuple):
 def icc(matrix: Floats) -> IntraclassCorrelation:
     """ICC(2,1) and ICC(2,k) of images × raters with gaps (raters are a sample and their leniency counts as error).
 
-    The variance components of y_ij = μ + a_i + b_j + e_ij come from Henderson's third method: with N ratings,
-    I images, J raters, and C sets of raters and images that no rating connects,
-
-        E R(a | b) = (N − J) σ_a² + (I − C) σ_e²,    E R(b | a) = (N − I) σ_b² + (J − C) σ_e²,
-        E SSE = (N − I − J + C) σ_e²,
-
-    where R is the sum of squares that a factor takes from the residual of the other. Then
-    ICC(2,1) = σ_a² / (σ_a² + σ_b² + σ_e²), and ICC(2,k) has (σ_b² + σ_e²) / k. Without gaps this is
-    Shrout and Fleiss (1979), but for negative components, which become 0. NaN where a component is not
-    defined: one image, one rater, no rating to spare for the residual, or no variance at all.
+    ICC(2,1) = σ_a² / (σ_a² + σ_b² + σ_e²) with the variances of `rater_effects.variances`, and ICC(2,k) has
+    (σ_b² + σ_e²) / k. Without gaps this is Shrout and Fleiss (1979), except for negative variances, which become 0.
+    NaN where a variance is not defined, or nothing varies.
     """
-    matrix = _drop_empty(matrix)
-    rated = ~np.isnan(matrix)
-    images, raters = matrix.shape
-    ratings = int(rated.sum())
-    if ratings == 0:
-        return IntraclassCorrelation(*[np.nan] * 6)
-    y = matrix - np.nanmin(matrix)  # equal ratings become exact zeros
-    _, residual_squares, components = _two_way_fit(y)
-    freedom = ratings - images - raters + components
-    if freedom == 0:  # the fit meets every rating, as it must with one image or one rater
-        return IntraclassCorrelation(np.nan, np.nan, _harmonic_mean(rated.sum(axis=1)), np.nan, np.nan, np.nan)
-    residual = residual_squares / freedom
-    by_image = _within_squares(y.T) - residual_squares
-    by_rater = _within_squares(y) - residual_squares
-    image = max(0.0, (by_image - (images - components) * residual) / (ratings - raters))
-    rater = max(0.0, (by_rater - (raters - components) * residual) / (ratings - images))
-    # Sets that no rating connects may differ where nothing varies inside them: what is left is rounding.
-    if image + rater + residual <= 1e-12 * np.nanmax(y) ** 2:
-        image = rater = residual = 0.0
-    return _intraclass(image, rater, residual, rated.sum(axis=1))
+    sizes = np.sum(~np.isnan(drop_empty(matrix)), axis=1)
+    return _intraclass(*variances(matrix), sizes)
 
 
 def one_way_icc_from_counts(counts: npt.ArrayLike, levels: npt.ArrayLike) -> IntraclassCorrelation:
@@ -154,7 +126,7 @@ def split_half(matrix: Floats, draws: int = 100, seed: int = 0) -> SplitHalf:
     The Pearson correlation r is averaged over `draws` random halves; the whole panel's is 2r / (1 + r).
     """
     _check_draws(draws)
-    matrix = _drop_empty(matrix)
+    matrix = drop_empty(matrix)
     rated = ~np.isnan(matrix)
     raters = matrix.shape[1]
     shuffled = np.random.default_rng(seed).random((draws, raters)).argsort(axis=1)
@@ -197,15 +169,13 @@ def rater_table(ratings: Ratings) -> pd.DataFrame:
     """One row per rater: count, leniency, agreement and spread.
 
     `leniency` is the rater's effect b_j in the two-way least-squares fit y_ij = μ + a_i + b_j, mean 0 over the raters
-    (over each connected set of them), so that who rated the attractive images is not called lenient. `agreement` is
+    (over each connected set of them), so that rating attractive images makes nobody lenient. `agreement` is
     the correlation with the mean of the other raters over the images they share, NaN below three images. `spread` is
     the standard deviation of the rater's ratings (divisor n − 1).
     """
     matrix = ratings.matrix
     rated = ~np.isnan(matrix)
     count = rated.sum(axis=0)
-    leniency = np.full(len(count), np.nan)
-    leniency[count > 0] = _two_way_fit(_drop_empty(matrix))[0]
     others = rated.sum(axis=1, keepdims=True) - 1
     values = np.where(rated, matrix, 0.0)
     mean_of_others = (values.sum(axis=1, keepdims=True) - values) / np.maximum(others, 1)
@@ -213,54 +183,9 @@ def rater_table(ratings: Ratings) -> pd.DataFrame:
     centred = np.where(rated, matrix - values.sum(axis=0) / np.maximum(count, 1), 0.0)
     spread = np.where(count > 1, np.sqrt(np.sum(centred**2, axis=0) / np.maximum(count - 1, 1)), np.nan)
     return pd.DataFrame(
-        {"count": count, "leniency": leniency, "agreement": agreement, "spread": spread},
+        {"count": count, "leniency": leniency(matrix), "agreement": agreement, "spread": spread},
         index=pd.Index(ratings.raters, name="rater"),
     )
-
-
-def adjusted_means(ratings: Ratings) -> Floats:
-    """The mean rating of each image by raters of equal leniency: the mean of y_ij − b_j, with b_j as in `rater_table`.
-
-    Where everybody rated everything it is the plain mean; with gaps the plain mean tells also who rated an image.
-    Images of sets that no rater connects are each on the scale of their own raters. Few ratings by severe or lenient
-    raters may take an adjusted mean a little beyond the scale.
-    """
-    matrix = ratings.matrix
-    effects = np.zeros(len(ratings.raters))
-    effects[~np.isnan(matrix).all(axis=0)] = _two_way_fit(_drop_empty(matrix))[0]
-    return np.asarray(np.nanmean(matrix - effects, axis=1))
-
-
-def raters_leniency(ratings: Ratings, known: npt.ArrayLike) -> Floats | None:
-    """How lenient each image's raters are together, learnt from what they said of the images `known` alone.
-
-    `known` are rows, or a mask of them. The mean over an image's raters of b_j, less its mean over the known images: a
-    network that learnt their means expects raters like theirs, and what it says of an image plus this is about what the
-    image's own raters should give it. With rows that trained as `known`, nothing that anybody said of a test image is
-    used, only who was asked. b_j is the best linear prediction in y_ij = μ + a_i + b_j + e_ij with the variances of
-    `icc`, so that few ratings say little of a rater, and none nothing.
-
-    None where that says nothing, as all images have the same raters, or cannot be told, as some raters of the known
-    images share none, by any chain, with the others, or no rating is to spare for chance.
-    """
-    given = np.asarray(known)
-    rows = np.flatnonzero(given) if given.dtype == np.bool_ else np.unique(given.astype(np.intp))
-    if ratings.same_raters or not len(rows):
-        return None
-    there = ratings.matrix[rows]
-    variances = icc(there)
-    if np.isnan(variances.rater_variance) or _two_way_fit(_drop_empty(there))[2] > 1:
-        return None
-    leniency = np.zeros(len(ratings.raters))
-    if variances.rater_variance > 0:
-        leniency = _predicted_leniency(there, variances.residual_variance / variances.rater_variance)
-    mean = (~np.isnan(ratings.matrix) @ leniency) / ratings.count
-    return np.asarray(mean - mean[rows].mean())
-
-
-def unconnected_sets(ratings: Ratings) -> int:
-    """How many sets of images and raters there are that no rating connects; leniency is known within each alone."""
-    return _two_way_fit(_drop_empty(ratings.matrix))[2]
 
 
 def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
@@ -281,65 +206,6 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
         "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)) if unconnected_sets(ratings) == 1 else np.nan,
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
-
-
-def _two_way_fit(matrix: Floats) -> tuple[Floats, float, int]:
-    """Least-squares fit of y_ij = μ + a_i + b_j: rater effects (mean 0), residual sum of squares, connected sets.
-
-    The larger factor is eliminated: its effects are the means of what the smaller one leaves over.
-    """
-    rated = ~np.isnan(matrix)
-    images, raters = matrix.shape
-    rows, columns = np.nonzero(rated)
-    edges = coo_array((np.ones(len(rows)), (rows, images + columns)), shape=(images + raters, images + raters))
-    components, labels = connected_components(edges, directed=False)
-    image_set, rater_set = labels[:images], labels[images:]
-    y = matrix - np.nanmean(matrix)
-    if images >= raters:
-        rater_effects = _solve_columns(y, rater_set)
-    else:
-        rater_effects = np.nanmean(y - _solve_columns(y.T, image_set)[:, None], axis=0)
-    centres = np.bincount(rater_set, rater_effects) / np.bincount(rater_set)
-    rater_effects = rater_effects - centres[rater_set]
-    return rater_effects, _within_squares(y - rater_effects), int(components)
-
-
-def _predicted_leniency(matrix: Floats, ratio: float) -> Floats:
-    """Best linear predictions of b_j in y_ij = μ + a_i + b_j + e_ij, b_j random and a_i fixed; ratio is σ_e² / σ_b².
-
-    The larger factor is eliminated. With W, 1 where rated, D_i the ratings per image and D_j those per rater,
-    (D_j + ratio − Wᵀ D_i⁻¹ W) b = column sums of y − row means; or (D_i − W (D_j + ratio)⁻¹ Wᵀ) a = row sums of
-    y − W (D_j + ratio)⁻¹ column sums, and b = (D_j + ratio)⁻¹ (column sums − Wᵀ a).
-    """
-    presence = (~np.isnan(matrix)).astype(np.float64)
-    y = np.where(np.isnan(matrix), 0.0, matrix - np.nanmean(matrix))
-    per_image, per_rater = presence.sum(axis=1), presence.sum(axis=0) + max(ratio, _LEAST_RATIO)
-    if len(per_rater) <= len(per_image):
-        system = np.diag(per_rater) - presence.T @ (presence / per_image[:, None])
-        return np.asarray(np.linalg.solve(system, y.sum(axis=0) - presence.T @ (y.sum(axis=1) / per_image)))
-    system = np.diag(per_image) - presence @ (presence / per_rater).T
-    image = np.linalg.solve(system, y.sum(axis=1) - presence @ (y.sum(axis=0) / per_rater))
-    return np.asarray((y.sum(axis=0) - presence.T @ image) / per_rater)
-
-
-def _solve_columns(y: Floats, column_set: npt.NDArray[np.int32]) -> Floats:
-    """Column effects of the two-way fit with the rows eliminated: (D_c − Wᵀ D_r⁻¹ W) b = column sums of y − row means.
-
-    W is 1 where rated. The matrix is singular once per connected set, since a constant can move from columns to rows;
-    adding a block of ones per set picks the solution with sum 0 there and leaves the fit alone.
-    """
-    rated = ~np.isnan(y)
-    presence = rated.astype(np.float64)
-    weighted = presence / presence.sum(axis=1, keepdims=True)
-    system = np.diag(presence.sum(axis=0)) - presence.T @ weighted
-    system += column_set[:, None] == column_set[None, :]
-    target = np.nansum(y - np.nanmean(y, axis=1, keepdims=True), axis=0)
-    return np.asarray(np.linalg.solve(system, target))
-
-
-def _within_squares(matrix: Floats) -> float:
-    """Sum of squares around the mean of each row."""
-    return float(np.nansum((matrix - np.nanmean(matrix, axis=1, keepdims=True)) ** 2))
 
 
 def _correlate_columns(x: Floats, y: Floats, used: Bools, ratings: Floats) -> Floats:
@@ -376,11 +242,6 @@ def _intraclass(image: float, rater: float, residual: float, sizes: npt.NDArray[
 
 def _harmonic_mean(sizes: npt.NDArray[Any]) -> float:
     return float(harmonic_mean(sizes.tolist())) if len(sizes) else np.nan
-
-
-def _drop_empty(matrix: Floats) -> Floats:
-    rated = ~np.isnan(matrix)
-    return matrix[rated.any(axis=1)][:, rated.any(axis=0)]
 
 
 def _as_counts(counts: npt.ArrayLike, levels: npt.ArrayLike) -> tuple[Floats, Floats]:

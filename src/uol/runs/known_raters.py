@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from uol.ratings.rated_images import Split
-from uol.ratings.reliability import raters_leniency
+from uol.ratings.rater_effects import raters_leniency, raters_leniency_by_parts
 from uol.training.batches import PackedImages
 from uol.training.panels import pixel_digests, without_copies
 
@@ -26,11 +26,5 @@ def known_leniency(packed: PackedImages, split: Split | None) -> npt.NDArray[np.
         (known,) = without_copies([(packed, split)])
         leniency = raters_leniency(ratings, known)
         return None if leniency is None else leniency[np.asarray(split.test)]
-    part = np.array([int(digest, 16) % _PARTS for digest in pixel_digests(packed)])
-    found = np.empty(len(part))
-    for one in np.unique(part):
-        leniency = raters_leniency(ratings, np.flatnonzero(part != one))
-        if leniency is None:
-            return None
-        found[part == one] = leniency[part == one]
-    return found
+    parts = np.array([int(digest, 16) % _PARTS for digest in pixel_digests(packed)], np.intp)
+    return raters_leniency_by_parts(ratings, parts)

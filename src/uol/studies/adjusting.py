@@ -16,7 +16,7 @@ import pandas as pd
 from uol.errors import CallError
 from uol.ratings.metrics import pearson
 from uol.ratings.rated_images import RatedImages
-from uol.ratings.reliability import adjusted_means, unconnected_sets
+from uol.ratings.rater_effects import adjusted_means, unconnected_sets
 from uol.runs.bootstrap import interval, mean_of
 from uol.runs.folder import run_folders
 from uol.runs.multi_panel import OwnSplit, own_split
