@@ -216,3 +216,6 @@ def test_figures_need_results_and_a_known_ending(uol, place):
     assert code == 1
     assert "no results yet" in err
     assert uol("experiment", "figure", "scores", "--out", "a.png")[0] == 1
+    code, _, err = uol("experiment", "figure", "modules", "--show", "groups", "--out", "a.png")
+    assert code == 1
+    assert "no result has figures by group" in err

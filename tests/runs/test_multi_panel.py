@@ -16,14 +16,14 @@ from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
+from uol.ratings.reliability import raters_leniency
 from uol.runs.multi_panel import Divided, own_split
 from uol.runs.result import Result, Transfer, check_together, read_result, write_result
 from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
 from uol.scoring.scorer import Scorer
 from uol.studies.collect import read_run
-from uol.studies.sources import Source
-from uol.studies.table import table
-from uol.studies.views import view
+from uol.studies.rows import Source, make_rows
+from uol.studies.tables import view
 from uol.training.batches import PackedImages
 
 ORIGIN = Origin("quick", {})
@@ -133,7 +133,7 @@ def test_tables_keep_joint_networks_apart(joint):
         | {"provenance": result.provenance.model_copy(update={"panels": None})}
         | {"transfer": {"synthetic-b": Transfer(**result.metrics.model_dump(), split=None, framing="whole")}}
     )
-    rows = table([alone, result])
+    rows = make_rows([alone, result])
     assert [(row["trained_on"], list(row["transfer"])) for row in rows] == [
         ("synthetic-a", ["synthetic-b"]),
         ("synthetic-a+synthetic-b", []),

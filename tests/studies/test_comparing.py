@@ -21,7 +21,7 @@ def test_rows_against_the_reference_of_a_plan():
     ]
     assert {row["against"] for row in found} == {"uol (matched)"}
     assert found[0]["difference"] == pytest.approx(-0.02)
-    assert (found[0]["low"], found[0]["high"]) == pytest.approx((-0.02, -0.02))  # replicates that move together
+    assert found[0]["interval"] == pytest.approx((-0.02, -0.02))  # replicates that move together
     assert found[0]["p"] == 2 / 21
     assert found[1]["difference"] == 0
     assert found[1]["p"] == 1
@@ -40,7 +40,7 @@ def test_the_mean_of_folds_is_resampled_fold_by_fold():
            for k, r in enumerate(two)]  # fmt: skip
     gaps = np.mean([np.subtract(a.replicates.pc, b.replicates.pc) for a, b in zip(one, two, strict=True)], axis=0)
     (row, *_) = [row for row in differences([*two, *one]) if row["method"] == "uol"]
-    assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])))
+    assert row["interval"] == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])))
 
 
 def test_rows_are_compared_on_the_folds_that_both_have():

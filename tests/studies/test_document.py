@@ -10,7 +10,7 @@ from measured import five_folds, measured
 from uol.errors import CallError, UolError
 from uol.runs.result import write_result
 from uol.studies.document import DOCUMENTS, block, render, rendered
-from uol.studies.sources import Source
+from uol.studies.rows import Source
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = (

@@ -14,8 +14,8 @@ from uol.runs.protocols import panel_agreement
 from uol.runs.result import write_result
 from uol.storage import provenance
 from uol.studies.method_panel import make_panel, read_panels, write_panel
-from uol.studies.sources import find_source
-from uol.studies.views import view
+from uol.studies.rows import find_source
+from uol.studies.tables import view
 
 METHODS = ["crnet", "ldl", "regression", "uol"]
 

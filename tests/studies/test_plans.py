@@ -11,8 +11,8 @@ from uol import methods
 from uol.errors import CallError
 from uol.runs.result import read_result
 from uol.studies.plans import BASE, BEST, DISTILLED, HALF, PLANS, STRONG, find_plan
+from uol.studies.published import elsewhere
 from uol.studies.published import five_folds as published
-from uol.studies.published import transfer_pc
 from uol.training.recipe import load_recipe
 
 
@@ -69,7 +69,7 @@ def test_ideas_change_one_thing_of_half():
     assert plan.of([*others, *mine]) == mine
     for row in plan.rows[1:]:
         assert published("scut-fbp5500", *row.key) is None
-        assert transfer_pc("scut-fbp5500", "mebeauty", *row.key) is None
+        assert elsewhere("scut-fbp5500", "mebeauty", *row.key) is None
     assert published("scut-fbp5500", "uol", HALF).pc == 0.9240
 
 
@@ -149,10 +149,10 @@ def test_results_of_a_plan():
 def test_a_variant_does_not_stand_beside_the_figures_of_the_whole_method():
     assert published("scut-fbp5500", "uol", "matched").pc == 0.9240
     assert published("scut-fbp5500", "uol", "matched-order") is None
-    assert transfer_pc("scut-fbp5500", "mebeauty", "uol", "matched-order") == 0.5457
-    assert transfer_pc("scut-fbp5500", "mebeauty", "uol", "matched") == 0.5532
-    assert transfer_pc("scut-fbp5500", "mebeauty", "order-learning", "matched-consistency") is None
-    assert transfer_pc("mebeauty", "scut-fbp5500", "uol", "matched-order") is None
+    assert elsewhere("scut-fbp5500", "mebeauty", "uol", "matched-order").pc == 0.5457
+    assert elsewhere("scut-fbp5500", "mebeauty", "uol", "matched").pc == 0.5532
+    assert elsewhere("scut-fbp5500", "mebeauty", "order-learning", "matched-consistency") is None
+    assert elsewhere("mebeauty", "scut-fbp5500", "uol", "matched-order") is None
 
 
 @pytest.mark.parametrize("name", [BEST, DISTILLED, "fast", STRONG, "transformer", "xception"])

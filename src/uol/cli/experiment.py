@@ -13,7 +13,7 @@ from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.errors import CallError
 
 if TYPE_CHECKING:
-    from uol.studies.sources import Source
+    from uol.studies.rows import Source
 
 app = typer.Typer(
     help="Run experiments under one protocol, and show what was measured beside what was published, from results with "
@@ -33,22 +33,11 @@ class Format(StrEnum):
     LATEX = "latex"
 
 
-class Kind(StrEnum):
-    """Which of an experiment's tables."""
-
-    MAIN = "main"
-    ALONE = "alone"
-    BRIEF = "brief"
-    FIGURES = "figures"
-    FOLDS = "folds"
-    SEEDS = "seeds"
-    TRANSFER = "transfer"
-    BESIDE = "beside"
-    PAIRS = "pairs"
-    MAKEUP = "makeup"
-    RANGE = "range"
-    GROUPS = "groups"
-    GAPS = "gaps"
+# The tables of an experiment; a test compares them with `uol.studies.tables`, which loads too slowly for --help.
+KINDS = (
+    "main", "alone", "published", "headline", "brief", "figures", "folds", "seeds", "transfer", "panels",
+    "differences", "makeup", "range", "groups", "gaps", "anchoring",
+)  # fmt: skip
 
 
 class Drawn(StrEnum):
@@ -67,8 +56,8 @@ def list_(results: ResultsOption = Path("results"), as_json: JsonOption = False)
     """
     from uol.studies.plans import PLANS
     from uol.studies.published import FIVE_FOLDS, order_of_methods
+    from uol.studies.rows import table_names
     from uol.studies.runner import count_there
-    from uol.studies.sources import table_names
 
     _check(results)
     rows: list[dict[str, Any]] = []
@@ -117,14 +106,16 @@ def table(
     name: Annotated[str, typer.Argument(help="An experiment or a data set; `uol experiment list` names them.")],
     results: ResultsOption = Path("results"),
     kind: Annotated[
-        Kind,
+        str,
         typer.Option(
             "--show",
-            help="Means over folds, those of recipes that stand alone, in brief, further figures, every result, the "
-            "spread over seeds, other data sets, paired differences, pairs with and without make-up, the range of "
-            "scores, groups, how far each is behind the others.",
+            metavar=f"[{'|'.join(KINDS)}]",
+            help="Means over folds; those of recipes that no other experiment shows; without intervals; with the data "
+            "that settings were chosen on; in brief; more figures; every result; the spread over seeds; other data "
+            "sets; other panels that trained too; paired differences; pairs with and without make-up; the range of "
+            "scores; groups; how far each group is behind the others; errors by the number of anchors.",
         ),
-    ] = Kind.MAIN,
+    ] = "main",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
     as_json: JsonOption = False,
 ) -> None:
@@ -136,14 +127,16 @@ def table(
     Example: uol experiment table modules --show pairs
     """
     from uol.reports import formats
-    from uol.studies.views import rows_of, view
+    from uol.studies.rows import make_rows
+    from uol.studies.tables import view
 
     found = _source(results, name)
     if found.empty:
         say(f"{name}: no results yet in {results}; uol experiment add RUN adds a run's")
     rows, columns = view(kind, found)
     if as_json:
-        print_json(rows_of(found) if kind is Kind.MAIN and not found.panels else rows)
+        means = kind == "main" and found.results and found.tested_on is None
+        print_json(make_rows(found.results, found.plan) if means else rows)
         return
     if form is not Format.TABLE:
         written = {"markdown": formats.markdown, "csv": formats.comma_separated, "latex": formats.latex}
@@ -151,7 +144,7 @@ def table(
     elif rows:
         print_table(rows, {key: heading for key, heading in columns.items() if not key.startswith("difference_")})
     elif not found.empty:
-        say(f"{name}: nothing to show as {kind.value} of what is there")
+        say(f"{name}: no results for --show {kind}")
 
 
 @app.command()
@@ -160,23 +153,24 @@ def figure(
     out: Annotated[Path, typer.Option("--out", "-o", help="A file: .png, .svg or .pdf.")],
     kind: Annotated[
         Drawn | None,
-        typer.Option("--show", help="Figures of all rows beside the paper's, or the range of scores (for `scores`)."),
+        typer.Option("--show", help="All rows and the paper's figures, the range of scores (for `scores`), or groups."),
     ] = None,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Draw an experiment's figures with their intervals, or how far its scores reach.
+    """Draw an experiment's figures with their intervals, how far its scores reach, or figures by group.
 
     Example: uol experiment figure modules --out modules.png
     """
     from uol.storage.files import replacing
-    from uol.studies.figures import figures_by_row, range_of_scores
+    from uol.studies.figures import figures_by_row, groups_of_rows, range_of_scores
 
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise CallError(f"{out}: figures are written as .png, .svg or .pdf")
     source = _source(results, name)
     title = name if source.plan is None else source.plan.title
     chosen = kind or (Drawn.RANGE if name == "scores" else Drawn.RESULTS)
-    drawn = range_of_scores(source, title) if chosen is Drawn.RANGE else figures_by_row(source, title)
+    draw = {Drawn.RESULTS: figures_by_row, Drawn.RANGE: range_of_scores, Drawn.GROUPS: groups_of_rows}[chosen]
+    drawn = draw(source, title)
     with replacing(out) as temporary:
         drawn.savefig(temporary, format=out.suffix[1:].lower(), dpi=160)
     say(f"figure: {out}")
@@ -306,7 +300,7 @@ def _check(results: Path) -> None:
 
 
 def _source(results: Path, name: str) -> Source:
-    from uol.studies.sources import find_source
+    from uol.studies.rows import find_source
 
     _check(results)
     return find_source(results, name)

@@ -329,7 +329,7 @@ def _show(rows: list[dict[str, Any]], as_json: bool, single: bool) -> None:
 
 def _mean(rows: list[dict[str, Any]], data: str | None) -> dict[str, Any] | None:
     """The mean of several rows of one data set, which is named where there are others."""
-    from uol.studies.table import mean
+    from uol.studies.rows import mean
 
     if len(rows) < 2:
         return None

@@ -1,16 +1,31 @@
-"""Rows against rows: paired differences on the same test images."""
+"""Rows compared with rows: paired differences on the same test images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from uol.runs.bootstrap import Difference, Floats, paired
 from uol.runs.result import Result
 from uol.studies.plans import Plan
-from uol.studies.table import mean, of_one_seed, row_groups, row_replicates, transfer_replicates
+from uol.studies.rows import Interval, mean, row_replicates, transfer_replicates, used_results
 
 _FIGURES = {"pc": "PC", "mae": "MAE", "rmse": "RMSE"}
+
+
+class RowDifference(TypedDict):
+    """One figure of a row minus that of the row `against`; None where results have no replicates."""
+
+    method: str
+    recipe: str
+    trained_on: str
+    against: str
+    folds: int
+    tested_on: str
+    figure: str
+    difference: float | None
+    interval: Interval | None
+    p: float | None
 
 
 class _Figure(NamedTuple):
@@ -23,35 +38,30 @@ class _Figure(NamedTuple):
 
     def on_the_same(self, other: _Figure) -> bool:
         """Whether another figure is from the same images with the same ratings, as far as is known."""
-        told = zip(self.ratings, other.ratings, strict=False)
-        return self.images == other.images and all(None in pair or pair[0] == pair[1] for pair in told)
+        both = zip(self.ratings, other.ratings, strict=False)
+        return self.images == other.images and all(None in pair or pair[0] == pair[1] for pair in both)
 
 
-def differences(results: Sequence[Result], plan: Plan | None = None) -> list[dict[str, Any]]:
+def differences(results: Sequence[Result], plan: Plan | None = None) -> list[RowDifference]:
     """Each row minus the plan's reference, or minus the row before: PC, MAE, RMSE, and PC on other data sets.
 
-    Only figures on the same images are told apart: the folds that both rows have, or the same whole data set by their
+    Only figures on the same images are compared: the folds that both rows have, or the same whole data set by their
     networks, with the same ratings. A reading of networks is not compared with another training of them.
     """
-    rows = in_plan_order([of_one_seed(group) for group in row_groups(results)], plan)
+    rows = used_results(results, plan)
     reference = next((r for r in rows if plan is not None and (r[0].method, r[0].recipe) == plan.reference), None)
-    found: list[dict[str, Any]] = []
+    found: list[RowDifference] = []
     for place, row in enumerate(rows):
         if plan is not None and plan.reference is not None:
             other = None if row is reference else reference
         else:
             other = rows[place - 1] if place else None
         if other is not None:
-            found += _against(row, other)
+            found += _minus(row, other)
     return found
 
 
-def in_plan_order(rows: Sequence[Sequence[Result]], plan: Plan | None) -> list[Sequence[Result]]:
-    """Rows, each a list of results, as the plan lists them."""
-    return list(rows) if plan is None else sorted(rows, key=lambda row: plan.order(row[0].method, row[0].recipe))
-
-
-def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, Any]]:
+def _minus(row: Sequence[Result], other: Sequence[Result]) -> list[RowDifference]:
     first, second = row[0], other[0]
     common = {r.split for r in row} & {r.split for r in other}
     if not common or _read_off_others(row, other):
@@ -64,19 +74,18 @@ def _against(row: Sequence[Result], other: Sequence[Result]) -> list[dict[str, A
             continue
         gap = _difference(one, two)
         found.append(
-            {
-                "method": first.method,
-                "recipe": first.recipe,
-                "trained_on": first.trained_on,
-                "against": f"{second.method} ({second.recipe})",
-                "folds": len(common),
-                "tested_on": tested_on,
-                "figure": figure,
-                "difference": None if gap is None else gap.difference,
-                "low": None if gap is None else gap.low,
-                "high": None if gap is None else gap.high,
-                "p": None if gap is None else gap.p,
-            }
+            RowDifference(
+                method=first.method,
+                recipe=first.recipe,
+                trained_on=first.trained_on,
+                against=f"{second.method} ({second.recipe})",
+                folds=len(common),
+                tested_on=tested_on,
+                figure=figure,
+                difference=None if gap is None else gap.difference,
+                interval=None if gap is None else (gap.low, gap.high),
+                p=None if gap is None else gap.p,
+            )
         )
     return found
 

@@ -1,7 +1,7 @@
 """The document of results: prose by hand, and tables that are made again between markers.
 
-A block begins with `<!-- table: NAME -->`, or `<!-- table: NAME KIND -->` with a kind of `uol.studies.views`, and
-ends with `<!-- end -->`.
+A block begins with `<!-- table: NAME -->`, `<!-- table: NAME KIND -->` with a kind of `uol.studies.tables`, or
+`<!-- table: NAME KIND RECIPE … -->` for some rows alone, and ends with `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from pathlib import Path
 
 from uol.errors import CallError, UolError
 from uol.reports.formats import markdown
-from uol.studies.sources import Source, find_source
-from uol.studies.views import view
+from uol.studies.rows import ARCHIVE, Source, find_source
+from uol.studies.tables import OLD_NAMES, view
 
 END = "<!-- end -->"
-ARCHIVE = "archive"  # the folder of results that no other document shows
 DOCUMENTS = {  # each with the folder, within that of the results, that its tables are made from
     Path("docs/results.md"): "",
     Path("README.md"): "",
     Path("results/archive/README.md"): ARCHIVE,
 }
-_START = re.compile(r"^<!-- table: *(\S+)(?: +(\S+))? *-->$")
+_START = re.compile(r"^<!-- table: *(\S+)(?: +(\S+)((?: +\S+)*?))? *-->$")
 _EMPTY = {
     "seeds": "No split was run with more than one seed.",
     "transfer": "No result on another data set.",
-    "beside": "No network was trained on several panels.",
-    "pairs": "No two rows to compare.",
+    "panels": "No network was trained on several panels.",
+    "differences": "No two rows to compare.",
     "makeup": "No result on pairs with and without make-up.",
 }
 
@@ -40,7 +39,8 @@ def render(text: str, source_of: Callable[[str], Source]) -> str:
         start = _START.match(line)
         if start is not None and open_block is None:
             open_block = line
-            lines += [line, *block(start[2] or "main", source_of(start[1])).splitlines()]
+            source = source_of(start[1]).only((start[3] or "").split())
+            lines += [line, *block(start[2] or "main", source).splitlines()]
         elif start is not None:
             break
         elif line == END and open_block is not None:
@@ -59,7 +59,9 @@ def block(kind: str, source: Source) -> str:
     rows, columns = view(kind, source)
     if source.empty:
         return "\nNo results yet.\n\n"
-    return "\n" + (markdown(rows, columns) if rows else _EMPTY.get(kind, "No results yet.") + "\n") + "\n"
+    if not rows:
+        return f"\n{_EMPTY.get(OLD_NAMES.get(kind, kind), 'No results yet.')}\n\n"
+    return f"\n{markdown(rows, columns)}\n"
 
 
 def rendered(document: Path, results: Path) -> str:

@@ -1,29 +1,30 @@
-"""Figures of experiments: each row's figures with intervals beside the paper's, and how far scores reach."""
+"""Figures of experiments: each row's figures with intervals, its groups, and how far scores reach."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from uol.errors import UolError
 from uol.reports.figures import BLUE, GREY, ORANGE, PURPLE, tidy
-from uol.runs.result import Result, Spread
-from uol.studies.comparing import in_plan_order
+from uol.runs.result import Spread
+from uol.studies.groups import RowGroups, groups_by_row
 from uol.studies.plans import Plan
-from uol.studies.sources import Source
-from uol.studies.table import Row, of_one_seed, row_groups
-from uol.studies.views import rows_of
+from uol.studies.rows import Interval, Row, Source, Who, make_rows, used_results, who
 
 _PANELS: Mapping[str, tuple[str, str]] = {"pc": ("PC", "higher"), "mae": ("MAE", "lower"), "rmse": ("RMSE", "lower")}
+Colour = str | tuple[float, float, float, float]
 _COLOURS = (BLUE, ORANGE, PURPLE)
 
 
 def figures_by_row(source: Source, title: str) -> Figure:
     """PC, MAE and RMSE of each row with 95 % intervals; the paper's figures as open marks."""
-    rows = rows_of(source)
+    rows = make_rows(source.results, source.plan)
     if not rows:
         raise UolError("no results yet, so there is nothing to draw")
     places = np.arange(len(rows))[::-1]
@@ -47,12 +48,12 @@ def figures_by_row(source: Source, title: str) -> Figure:
 def range_of_scores(source: Source, title: str) -> Figure:
     """How many test images get which score, by each row, over the panel's own means."""
     found = {}
-    for group in in_plan_order([of_one_seed(group) for group in row_groups(source.results)], source.plan):
-        spreads = [result.spread for result in group if result.spread is not None]
+    for used in used_results(source.results, source.plan):
+        spreads = [result.spread for result in used if result.spread is not None]
         if spreads:
-            found[_name(group[0], source.plan)] = (spreads, group[0].provenance.data.scale)
+            found[_name(who(used[0]), source.plan)] = (spreads, used[0].provenance.data.scale)
     if not found:
-        raise UolError("no result tells how far its scores reach, so there is nothing to draw")
+        raise UolError("no result says how far its scores reach, so there is nothing to draw")
     figure = Figure(figsize=(8.2, 0.9 + 1.9 * len(found)), layout="constrained")
     axes = np.atleast_1d(figure.subplots(len(found), 1, sharex=True, sharey=True))
     for number, (ax, (label, (spreads, scale))) in enumerate(zip(axes, found.items(), strict=True)):
@@ -72,27 +73,68 @@ def range_of_scores(source: Source, title: str) -> Figure:
     return figure
 
 
+def groups_of_rows(source: Source, title: str) -> Figure:
+    """PC of each row within each group with 95 % intervals: a panel of the figure for every data set tested on."""
+    found = groups_by_row(source.results, source.plan, source.tested_on)
+    by_data: dict[str, list[RowGroups]] = {}
+    for row in found:
+        if any(mean.pc is not None for mean in row.means):
+            by_data.setdefault(row.tested_on, []).append(row)
+    if not by_data:
+        raise UolError("no result has figures by group, so there is nothing to draw")
+    names = {
+        data: list(dict.fromkeys(mean.group for row in rows for mean in row.means)) for data, rows in by_data.items()
+    }
+    labels = list(dict.fromkeys(_name(row.who, source.plan) for rows in by_data.values() for row in rows))
+    most = max(len(groups) for groups in names.values())
+    height = 1.6 + most * max(0.3, 0.09 * len(labels)) + 0.18 * math.ceil(len(labels) / 3)
+    figure = Figure(figsize=(5.6 * len(by_data) + 1.5, height), layout="constrained")
+    colours = {label: colormaps["turbo"]((number + 0.5) / len(labels)) for number, label in enumerate(labels)}
+    for ax, (data, rows) in zip(np.atleast_1d(figure.subplots(1, len(by_data))), by_data.items(), strict=True):
+        for number, group in enumerate(names[data]):
+            for row in rows:
+                label = _name(row.who, source.plan)
+                place = -number - 0.8 * (labels.index(label) - (len(labels) - 1) / 2) / len(labels)
+                for mean in row.means:
+                    if mean.group == group and mean.pc is not None:
+                        _dot(ax, place, mean.pc, mean.interval, colours[label])
+        ax.set_yticks(-np.arange(len(names[data])), names[data])
+        ax.set(xlabel="PC (higher is better)", ylim=(-len(names[data]) + 0.4, 0.6))
+        ax.set_title(f"tested on {data}", fontsize=9, loc="left")
+        ax.grid(axis="x", color="#dddddd", lw=0.6)
+        ax.set_axisbelow(True)
+        tidy(ax)
+    for label, colour in colours.items():
+        figure.axes[0].plot([], [], "o", color=colour, ms=4, label=label)
+    entries = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*entries, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    figure.suptitle(f"{title}: PC by group, 95 % intervals", fontsize=11)
+    return figure
+
+
+def _dot(ax: Axes, place: float, value: float, ends: Interval | None, colour: Colour) -> None:
+    if ends is not None:
+        ax.plot(ends, [place, place], color=colour, lw=1.4, alpha=0.6, solid_capstyle="butt")
+    ax.plot(value, place, "o", color=colour, ms=3.5)
+
+
 def _mark(ax: Axes, row: Row, key: str, place: int) -> None:
     value, ends = row[key], row["intervals"][key]  # type: ignore[literal-required]
     if row["paper"] is not None:
         ax.plot(row["paper"][key], place, "D", mfc="none", color=ORANGE, ms=6)
     if value is not None:
-        if ends is not None:
-            ax.plot(ends, [place, place], color=BLUE, lw=2, alpha=0.6, solid_capstyle="butt")
-        ax.plot(value, place, "o", color=BLUE, ms=5)
+        _dot(ax, place, value, ends, BLUE)
 
 
 def _label(row: Row, plan: Plan | None) -> str:
-    name = f"{row['method']} ({row['recipe']})"
-    if plan is not None:
-        name = plan.rows[plan.order(row["method"], row["recipe"])].label
+    name = _name(row, plan)
     return name if row["folds"] in (0, 5) else f"{name}, {row['folds']} of 5 folds"
 
 
-def _name(result: Result, plan: Plan | None) -> str:
+def _name(who: Who, plan: Plan | None) -> str:
     if plan is None:
-        return f"{result.method} ({result.recipe})"
-    return plan.rows[plan.order(result.method, result.recipe)].label
+        return f"{who['method']} ({who['recipe']})"
+    return plan.rows[plan.order(who["method"], who["recipe"])].label
 
 
 def _share(spreads: Sequence[Spread], what: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -19,7 +19,7 @@ from uol.scoring.released import fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
 from uol.studies.anchoring import Anchoring, read_anchorings
-from uol.studies.table import Row, of_one_seed, table
+from uol.studies.rows import Row, make_rows, of_one_seed
 
 FIVE = 5  # folds
 _PANELS = {
@@ -58,7 +58,7 @@ def card(
     curves: Sequence[Anchoring] = (),
 ) -> str:
     """The model card: what it says, how well, for whom, and what must not be done with it."""
-    (row,) = table(results)
+    (row,) = make_rows(results)
     data, machine, panel = made["data"], made["hardware"], scorer.panel
     where = machine["gpu"] or machine["machine"]
     folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"

@@ -5,21 +5,23 @@ from __future__ import annotations
 import pytest
 
 from measured import elsewhere, five_folds, groups, measured, whole_row
-from uol.cli.experiment import Kind
-from uol.errors import CallError
+from uol.cli.experiment import KINDS as OFFERED
+from uol.errors import CallError, UolError
 from uol.runs.protocols import wilson
+from uol.runs.result import write_result
+from uol.studies.figures import groups_of_rows
 from uol.studies.plans import PLANS
-from uol.studies.sources import Source
-from uol.studies.views import KINDS, view
+from uol.studies.rows import Source, find_source, table_names
+from uol.studies.tables import CHOSEN_ON, KINDS, OLD_NAMES, view
 
 
 def test_the_command_offers_every_table():
-    assert [kind.value for kind in Kind] == list(KINDS)
-    with pytest.raises(CallError, match="main, alone, brief, figures, folds"):
+    assert list(OFFERED) == list(KINDS)
+    with pytest.raises(CallError, match="main, alone, published, headline, brief, figures"):
         view("best", Source())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*(kind for kind in KINDS if kind != "anchoring"), *OLD_NAMES])
 def test_every_column_has_values(kind):
     results = [*whole_row(), *whole_row("ldl", 0.89), measured(seed=1)]
     rows, columns = view(kind, Source(results))
@@ -113,3 +115,73 @@ def test_no_group_is_called_the_worst_while_a_gap_is_unknown():
     told["male"]["others"] = {"images": 600, "pc": 0.801}
     rows = view("gaps", Source([measured(groups=told)])).rows
     assert [row["told"] for row in rows] == ["largest gap: PC 0.0500 below all others", "no gap shown"]
+
+
+def keep(results, folder):
+    for result in results:
+        write_result(folder / result.experiment / result.file_name, result)
+
+
+def test_a_data_set_that_trained_nothing_shows_who_was_tested_there(tmp_path):
+    keep([*whole_row(), *whole_row("ldl", 0.85), *five_folds(recipe="untested")], tmp_path)
+    source = find_source(tmp_path, "mebeauty")
+    rows, columns = view("main", source)
+    assert [(row["method"], row["recipe"], row["models"]) for row in rows] == [("ldl", "paper", 5), ("uol", "paper", 5)]
+    assert [row["pc"] for row in rows] == [pytest.approx(0.55), pytest.approx(0.6)]
+    assert (rows[1]["mae"], rows[1]["rmse"]) == (0.25, 0.5)
+    assert [rows[1][f"paper_{key}"] for key in ("pc", "mae", "rmse")] == [0.5532, 0.5230, 0.6489]
+    assert [rows[0][f"paper_{key}"] for key in ("pc", "mae", "rmse")] == [0.5338, None, None]
+    assert {"pc", "mae", "rmse", "paper_pc", "paper_mae", "paper_rmse"} <= columns.keys()
+    assert {row["tested_on"] for row in view("groups", source).rows} == {"mebeauty"}
+    assert view("folds", source).rows == []  # those are figures on the data set that trained
+
+
+def test_a_published_test_without_ours_shows_the_papers_alone(tmp_path):
+    rows = view("main", find_source(tmp_path, "hot-or-not")).rows
+    (row,) = [row for row in rows if row["method"] == "cnn-er"]
+    assert [row[f"paper_{key}"] for key in ("pc", "mae", "rmse")] == [0.3513, 0.5269, 0.6653]
+    assert len(rows) == 11
+
+
+def test_the_archive_is_no_table(tmp_path):
+    keep(five_folds(), tmp_path / "archive")
+    keep(five_folds(recipe="strong"), tmp_path)
+    (tmp_path / "archive" / "stray.json").write_text("{}")
+    assert table_names(tmp_path) == ["scut-fbp5500"]
+    assert [row["recipe"] for row in view("alone", find_source(tmp_path, "scut-fbp5500")).rows] == ["strong"]
+    with pytest.raises(CallError, match="no table called 'archive'"):
+        find_source(tmp_path, "archive")
+    assert find_source(tmp_path / "archive", "scut-fbp5500").results == five_folds()
+
+
+def test_some_rows_alone():
+    source = Source([*whole_row(recipe="matched"), *whole_row("ldl", recipe="matched"), *five_folds()])
+    assert [row["method"] for row in view("main", source.only(["matched"])).rows] == ["ldl", "uol"]
+    assert [row["recipe"] for row in view("main", source.only(["uol-matched", "paper"])).rows] == ["matched", "paper"]
+    assert source.only([]) is source
+    with pytest.raises(CallError, match="no results of strong"):
+        source.only(["strong"])
+
+
+def test_the_headline_says_what_each_recipe_was_chosen_on():
+    results = [result for name in ("distilled", "fast", "mine", "paper") for result in whole_row(recipe=name)]
+    rows, columns = view("headline", Source(results))
+    assert [row["what"].split()[0] for row in rows] == ["the", "`paper`", "`fast`", "`distilled`"]
+    assert (rows[0]["pc"], rows[0]["transfer_mebeauty"]) == (0.9240, 0.5532)
+    assert [row["chosen_on"] for row in rows[1:]] == [CHOSEN_ON[name] for name in ("paper", "fast", "distilled")]
+    assert list(columns)[-1] == "chosen_on"
+
+
+def test_groups_are_drawn_with_their_intervals():
+    results = [*whole_row(), *whole_row("ldl", 0.85)]
+    drawn = groups_of_rows(Source(results), "title")
+    here, there = drawn.axes
+    assert [ax.get_title(loc="left") for ax in drawn.axes] == ["tested on scut-fbp5500", "tested on mebeauty"]
+    assert [label.get_text() for label in here.get_yticklabels()] == ["female", "male"]
+    dots = sorted(line.get_xdata()[0] for line in here.lines if line.get_marker() == "o" and len(line.get_xdata()))
+    assert dots == pytest.approx([0.75, 0.8, 0.85, 0.9])
+    intervals = [line for line in there.lines if len(line.get_xdata()) == 2]
+    assert len(intervals) == 4
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["ldl (paper)", "uol (paper)"]
+    with pytest.raises(UolError, match="no result has figures by group"):
+        groups_of_rows(Source(five_folds()), "title")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measured import elsewhere, five_folds, measured
-from uol.studies.table import in_order, seed_spread, table
+from uol.studies.rows import in_order, make_rows, seed_spread
 
 KEYS = {"method", "recipe", "folds", "seeds", "pc", "mae", "rmse", "spearman", "trained_on", "ensemble", "paper"}
 FIGURES = ("pc", "mae", "rmse", "spearman", "order_accuracy", "coverage", "dispersion_pc")
@@ -64,10 +64,10 @@ def slow_rows(results):
 
 @given(many_results)
 def test_rows_are_means_over_folds_of_one_seed(results):
-    rows = {(row["method"], row["recipe"], row["ensemble"], row["split"]): row for row in table(results)}
+    rows = {(row["method"], row["recipe"], row["ensemble"], row["split"]): row for row in make_rows(results)}
     expected = slow_rows(results)
     assert rows.keys() == expected.keys()
-    assert len(rows) == len(table(results))
+    assert len(rows) == len(make_rows(results))
     for key, (used, seeds) in expected.items():
         row = rows[key]
         assert row["folds"] == (len(used) if key[3] == "folds" else 0)
@@ -100,27 +100,27 @@ def test_spread_over_seeds(results):
 
 
 def test_a_full_row():
-    (row,) = table(five_folds())
+    (row,) = make_rows(five_folds())
     assert row.keys() >= KEYS
     assert (row["method"], row["recipe"], row["trained_on"]) == ("uol", "paper", "scut-fbp5500")
     assert (row["folds"], row["seeds"], row["seed"], row["ensemble"]) == (5, 1, 0, 1)
     assert row["pc"] == pytest.approx(0.92)
     assert row["pc_sd"] == pytest.approx(np.std([0.90, 0.91, 0.92, 0.93, 0.94], ddof=1))
     assert row["paper"] == {"pc": 0.9240, "mae": 0.1975, "rmse": 0.2633}
-    assert table([]) == seed_spread([]) == []
+    assert make_rows([]) == seed_spread([]) == []
 
 
 def test_the_lowest_complete_seed_is_used_and_seeds_are_never_mixed():
-    (row,) = table([*five_folds(3), *five_folds(2), measured("fold-1", 0, 0.99), measured("fold-1", 1, 0.99)])
+    (row,) = make_rows([*five_folds(3), *five_folds(2), measured("fold-1", 0, 0.99), measured("fold-1", 1, 0.99)])
     assert (row["seed"], row["seeds"], row["folds"]) == (2, 4, 5)
     assert row["pc"] == pytest.approx(0.92)
-    (row,) = table([*five_folds(0)[:4], *five_folds(1)[4:]])
+    (row,) = make_rows([*five_folds(0)[:4], *five_folds(1)[4:]])
     assert (row["seed"], row["folds"], row["pc"]) == (0, 4, pytest.approx(0.915))
 
 
 def test_rows_that_are_not_comparable_stay_apart():
     others = [measured("60-40"), measured(ensemble=5), measured(recipe="short"), measured(method="mine")]
-    rows = table([*five_folds(), *others])
+    rows = make_rows([*five_folds(), *others])
     assert [(r["method"], r["recipe"], r["ensemble"], r["split"], r["folds"]) for r in rows] == [
         ("uol", "paper", 1, "folds", 5),
         ("uol", "paper", 1, "60-40", 0),
