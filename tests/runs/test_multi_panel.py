@@ -16,7 +16,6 @@ from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
-from uol.ratings.reliability import raters_leniency
 from uol.runs.multi_panel import Divided, own_split
 from uol.runs.result import Result, Transfer, check_together, read_result, write_result
 from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
