@@ -1,27 +1,41 @@
-"""Uncertainty-oriented order learning: what a panel of raters would say of an image, with an honest interval."""
+"""Uncertainty-oriented order learning: predict a panel's mean rating of an image, with an interval that holds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Comparison", "Ranked", "RatedImages", "Ratings", "Score", "Scorer"]
+__all__ = [
+    "BaseScorer", "CallError", "Comparison", "ImageError", "Ranked", "RatedImages", "Ratings", "Scale", "Score",
+    "Scorer", "UolError", "__version__", "load", "open_model",
+]  # fmt: skip
 
 if TYPE_CHECKING:
+    from uol.datasets import load
+    from uol.errors import CallError, ImageError, UolError
     from uol.ratings.rated_images import RatedImages
     from uol.ratings.ratings import Ratings
-    from uol.scoring.base import Comparison, Ranked, Score
+    from uol.ratings.scale import Scale
+    from uol.scoring.base import BaseScorer, Comparison, Ranked, Score
+    from uol.scoring.released import open_model
     from uol.scoring.scorer import Scorer
 
-_HOMES = {
-    "Comparison": "uol.scoring.base", "Ranked": "uol.scoring.base", "RatedImages": "uol.ratings.rated_images",
-    "Ratings": "uol.ratings.ratings", "Score": "uol.scoring.base", "Scorer": "uol.scoring.scorer",
-}  # fmt: skip
+_MODULES = {
+    "uol.datasets": ("load",),
+    "uol.errors": ("CallError", "ImageError", "UolError"),
+    "uol.ratings.rated_images": ("RatedImages",),
+    "uol.ratings.ratings": ("Ratings",),
+    "uol.ratings.scale": ("Scale",),
+    "uol.scoring.base": ("BaseScorer", "Comparison", "Ranked", "Score"),
+    "uol.scoring.released": ("open_model",),
+    "uol.scoring.scorer": ("Scorer",),
+}
 
 
 def __getattr__(name: str) -> Any:  # torch takes seconds to import: `uol --help` must not wait for it
-    if name not in __all__:
-        raise AttributeError(f"module 'uol' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'uol' has no attribute {name!r}")
