@@ -30,9 +30,10 @@ from uol.images.framing import FramedFile, Framer
 from uol.images.parallel_reading import can_share
 from uol.images.read import find_images, read_image
 from uol.order.config import ModelConfig
-from uol.scoring.bulk import row, score_files, whole_batches
+from uol.scoring.bulk import score_files, whole_batches
 from uol.scoring.folder import load_scorer
 from uol.scoring.row_file import RowFile
+from uol.scoring.rows import score_row
 from uol.scoring.scorer import Scorer
 
 GPU = torch.cuda.is_available()
@@ -151,7 +152,7 @@ def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats
         "compare": compared,
         "copy back": lambda: compared().to("cpu", non_blocking=True),
         "solve": lambda: scorer._scores(scorer.solve_scores(outcomes), scorer.degrees(gaussians)),
-        "rows": lambda: [row(one, score) for one, score in zip(framed, scores, strict=True)],
+        "rows": lambda: [score_row(one, score) for one, score in zip(framed, scores, strict=True)],
     }
     times = {name: 1000 * median_seconds(work, repeats) for name, work in parts.items()}
     text = ", ".join(f"{name} {value:.2f}" for name, value in times.items())

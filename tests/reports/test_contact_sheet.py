@@ -168,7 +168,7 @@ def test_names_lose_what_they_share():
 
 
 def test_bars_stay_on_the_scale():
-    assert bar({"low": 0.0, "value": 1.0, "high": 9.0}, Scale(1, 5)) == {"left": 0.0, "width": 100.0, "at": 0.0}
+    assert bar(Score(1.0, 0.0, 9.0, 0.5, 0.1), Scale(1, 5)) == {"left": 0.0, "width": 100.0, "at": 0.0}
 
 
 def test_thumbnails_are_small_and_upright(tmp_path):

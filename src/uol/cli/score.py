@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +18,7 @@ from uol.scoring.released import DEFAULT
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
+    from uol.scoring.rows import ScoreRow
 
 
 class Runtime(StrEnum):
@@ -169,6 +169,7 @@ def rank(
     """
     from uol.scoring.released import open_model
     from uol.scoring.row_file import check_suffix, write_rows
+    from uol.scoring.rows import rank_rows
 
     form = _format(as_json, as_csv)
     paths = expand(images)
@@ -179,7 +180,7 @@ def rank(
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise CallError(f"--html {html}: name a file that ends in .html")
     scorer = open_model(model, runtime.value, device.value)
-    rows = _ranked(_score(scorer, model, paths, None, all_faces, face_cache))
+    rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     columns = ("rank", "tied", *COLUMNS)
     if out is not None:
         write_rows(out, rows, columns)
@@ -304,7 +305,7 @@ def _score(
     out: Path | None,
     all_faces: bool,
     face_cache: Path | None,
-) -> list[dict[str, Any]]:
+) -> list[ScoreRow]:
     """The rows of all files; with a file to write to, finished rows are kept and an earlier run is taken up."""
     from uol.scoring.bulk import score_files
     from uol.scoring.released import find_model, fingerprint
@@ -323,7 +324,7 @@ def _score(
 
             cache = FaceCache(face_cache)
     job = {"model": fingerprint(find_model(model)), "all_faces": all_faces}
-    rows: list[dict[str, Any]] = []
+    rows: list[ScoreRow] = []
     with RowFile(out, job, COLUMNS) if out is not None else nullcontext() as kept:
         todo = paths if kept is None else kept.missing(paths)
         if len(todo) < len(paths):
@@ -347,19 +348,7 @@ def _score(
     return rows
 
 
-def _ranked(scored: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from uol.scoring.base import Score, rank_with_ties
-
-    good = sorted((row for row in scored if row["error"] is None), key=lambda row: -row["value"])
-    ranks = rank_with_ties([Score(row["value"], row["low"], row["high"], 0.0, 0.0) for row in good])
-    shared = {place for place, times in Counter(ranks).items() if times > 1}
-    rows: list[dict[str, Any]] = [
-        {"rank": place, "tied": place in shared, **row} for place, row in zip(ranks, good, strict=True)
-    ]
-    return rows + [{"rank": None, "tied": False, **row} for row in scored if row["error"] is not None]
-
-
-def _explain(scorer: Any, rows: list[dict[str, Any]], target: Path) -> None:
+def _explain(scorer: BaseScorer, rows: list[ScoreRow], target: Path) -> None:
     from uol.reports.explain import explain_rows
 
     for path in explain_rows(scorer, [row for row in rows if row["error"] is None], target):
@@ -373,7 +362,7 @@ def _format(as_json: bool, as_csv: bool) -> Format:
 
 
 def _print(
-    rows: list[dict[str, Any]], form: Format, headings: dict[str, str], columns: tuple[str, ...] = COLUMNS
+    rows: Sequence[ScoreRow], form: Format, headings: dict[str, str], columns: tuple[str, ...] = COLUMNS
 ) -> None:
     from uol.scoring.row_file import as_csv, flat
 
@@ -391,10 +380,10 @@ def _print(
         )
 
 
-def _finish(rows: list[dict[str, Any]]) -> None:
-    doubtful = [row for row in rows if row["face"] and row["face"]["problems"]]
-    for row in doubtful[:_MOST_DOUBTS]:
-        say(f"{row['image']}: {', '.join(row['face']['problems'])}")
+def _finish(rows: Sequence[ScoreRow]) -> None:
+    doubtful = [(row["image"], face["problems"]) for row in rows if (face := row["face"]) and face["problems"]]
+    for image, problems in doubtful[:_MOST_DOUBTS]:
+        say(f"{image}: {', '.join(problems)}")
     if len(doubtful) > _MOST_DOUBTS:
         say(f"… and {len(doubtful) - _MOST_DOUBTS} more doubtful faces (problems in --json and --csv)")
     if failed := _failed(rows):
@@ -402,5 +391,5 @@ def _finish(rows: list[dict[str, Any]]) -> None:
         raise typer.Exit(1)
 
 
-def _failed(rows: list[dict[str, Any]]) -> int:
+def _failed(rows: Sequence[ScoreRow]) -> int:
     return sum(row["error"] is not None for row in rows)

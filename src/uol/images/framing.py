@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,20 @@ Framing: TypeAlias = Literal["whole", "face"]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 
+class FaceRecord(TypedDict):
+    """A face as rows and JSON report it: its box (left, top, width, height), the detector's confidence, problems."""
+
+    box: list[float]
+    confidence: float
+    problems: list[str]
+
+
 class FramedFile(NamedTuple):
     """A file, or one face in it, as pixels (3, crop, crop); or the error for which it has none."""
 
     image: str
     pixels: Pixels | None
-    face: dict[str, Any] | None = None
+    face: FaceRecord | None = None
     error: str | None = None
 
 
@@ -120,7 +128,7 @@ def _channels_first(pixels: Pixels) -> Pixels:
     return np.array(pixels).transpose(2, 0, 1)
 
 
-def _face_record(aligned: AlignedFace) -> dict[str, Any]:
+def _face_record(aligned: AlignedFace) -> FaceRecord:
     face = aligned.face
     return {
         "box": [round(float(side), 1) for side in face.box],

@@ -11,35 +11,46 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from jinja2 import Environment
 from PIL import Image
 
 import uol
 from uol.errors import ImageError
+from uol.images.framing import FaceRecord
 from uol.images.read import read_image
 from uol.ratings.scale import Scale
 from uol.reports.html import MEANING
+from uol.scoring.base import Score
 from uol.scoring.config import PanelConfig
+from uol.scoring.rows import RankedRow, score_of
 from uol.storage.files import write_text
-
-Row: TypeAlias = Mapping[str, Any]
 
 SIDE = 160  # pixels of a thumbnail's longer side
 QUALITY = 80  # some 5 kB for a photograph: a thousand make a page of about 7 MB
+
+
+class Card(RankedRow):
+    """A row with the additions that the page shows."""
+
+    folder: str
+    name: str
+    picture: str | None
+    bar: dict[str, float] | None
+    note: str
 
 
 class Group(NamedTuple):
     """Images under one heading: those that share a rank, or neighbours each of which has a rank of its own."""
 
     title: str
-    rows: list[dict[str, Any]]
+    rows: list[RankedRow]
 
 
 def write_contact_sheet(
     path: str | os.PathLike[str],
-    rows: Sequence[Row],
+    rows: Sequence[RankedRow],
     panel: PanelConfig,
     thumbnails: Callable[[str], bytes | None] | None = None,
 ) -> int:
@@ -49,7 +60,9 @@ def write_contact_sheet(
     left out, `thumbnail` does. Returns the size of the page in bytes.
     """
     cards = _cards(rows, panel.scale, _pictures((row["image"] for row in rows), thumbnails or thumbnail))
-    ranked = sorted((card for card in cards if card["error"] is None), key=lambda card: (card["rank"], -card["value"]))
+    ranked = sorted(
+        (card for card in cards if card["error"] is None), key=lambda card: (card["rank"] or 0, -score_of(card).value)
+    )
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = lambda value: f"{value:.{panel.scale.decimals}f}"
     template = (resources.files("uol.reports") / "templates" / "contact_sheet.html").read_text(encoding="utf-8")
@@ -78,7 +91,7 @@ def thumbnail(image: str | os.PathLike[str]) -> bytes | None:
     return data.getvalue()
 
 
-def rank_groups(rows: Sequence[dict[str, Any]]) -> Iterator[Group]:
+def rank_groups(rows: Sequence[RankedRow]) -> Iterator[Group]:
     """Rows sorted by rank under headings: each shared rank has its own, ranks that are not shared stand together."""
     for shared, run in groupby(rows, key=lambda row: row["rank"] if row["tied"] else None):
         members = list(run)
@@ -98,16 +111,16 @@ def short_names(images: Sequence[str]) -> dict[str, str]:
     return {image: Path(image).relative_to(shared).as_posix() if shared else image for image in images}
 
 
-def bar(row: Row, scale: Scale) -> dict[str, float]:
+def bar(score: Score, scale: Scale) -> dict[str, float]:
     """Where the interval and the score lie along the scale, in per cent: left, width and at."""
     left, right, at = (
-        round(100 * min(max((row[key] - scale.low) / (scale.high - scale.low), 0), 1), 2)
-        for key in ("low", "high", "value")
+        round(100 * min(max((value - scale.low) / (scale.high - scale.low), 0), 1), 2)
+        for value in (score.low, score.high, score.value)
     )
     return {"left": left, "width": round(right - left, 2), "at": at}
 
 
-def _cards(rows: Sequence[Row], scale: Scale, pictures: Mapping[str, str]) -> list[dict[str, Any]]:
+def _cards(rows: Sequence[RankedRow], scale: Scale, pictures: Mapping[str, str]) -> list[Card]:
     """Rows with what the page shows of them besides: name, picture, bar, and what is worth a note."""
     names, notes = short_names([row["image"] for row in rows]), _notes(rows)
     return [
@@ -116,7 +129,7 @@ def _cards(rows: Sequence[Row], scale: Scale, pictures: Mapping[str, str]) -> li
             "folder": names[row["image"]].rpartition("/")[0],
             "name": names[row["image"]].rpartition("/")[2],
             "picture": pictures.get(row["image"]),
-            "bar": bar(row, scale) if row["error"] is None else None,
+            "bar": bar(score_of(row), scale) if row["error"] is None else None,
             "note": note,
             "error": None if row["error"] is None else str(row["error"]).removeprefix(f"{row['image']}: "),
         }
@@ -124,7 +137,7 @@ def _cards(rows: Sequence[Row], scale: Scale, pictures: Mapping[str, str]) -> li
     ]
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _notes(rows: Sequence[RankedRow]) -> list[str]:
     """Which face a row is about, where its image has several rows, and what was doubtful about the face."""
     lefts: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -133,7 +146,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return ["; ".join(_face_notes(row["face"], sorted(lefts[row["image"]]))) for row in rows]
 
 
-def _face_notes(face: Mapping[str, Any] | None, lefts: Sequence[float]) -> Iterator[str]:
+def _face_notes(face: FaceRecord | None, lefts: Sequence[float]) -> Iterator[str]:
     if face is None:
         return
     if len(lefts) > 1:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from uol.errors import CallError, ImageError
+from uol.images.framing import FaceRecord
 from uol.images.read import SUFFIXES
 from uol.order.bradley_terry import BradleyTerry
 from uol.order.calibration import Calibration
@@ -24,6 +24,7 @@ from uol.ratings.scale import Scale
 from uol.reports.figures import BLUE, OUTCOME_COLOURS, PURPLE, likelihood_curve, tidy
 from uol.scoring.base import BaseScorer, Score
 from uol.scoring.config import PanelConfig
+from uol.scoring.rows import ScoreRow
 from uol.storage.files import replacing
 
 Floats = npt.NDArray[np.float64]
@@ -76,7 +77,7 @@ def explain(
     return figure
 
 
-def explain_rows(scorer: BaseScorer, rows: Sequence[Mapping[str, Any]], target: Path) -> Iterator[Path]:
+def explain_rows(scorer: BaseScorer, rows: Sequence[ScoreRow], target: Path) -> Iterator[Path]:
     """Draw how the score of each row {image, face, …} came about, and give the pictures' paths one by one.
 
     `target` is the .png file of a single row, or the folder for any number of them.
@@ -155,7 +156,7 @@ def drawable(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
-def _framed_again(scorer: BaseScorer, row: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
+def _framed_again(scorer: BaseScorer, row: ScoreRow) -> npt.NDArray[np.uint8]:
     """The pixels that a row was scored from, (3, crop, crop); of several faces the one at the row's place."""
     found = {
         _distance(one.face, row["face"]): one.pixels
@@ -167,7 +168,7 @@ def _framed_again(scorer: BaseScorer, row: Mapping[str, Any]) -> npt.NDArray[np.
     return found[min(found)]
 
 
-def _distance(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> float:
+def _distance(first: FaceRecord | None, second: FaceRecord | None) -> float:
     """How far apart the boxes of two faces are; 0 where images are taken whole."""
     return 0.0 if first is None or second is None else float(np.abs(np.subtract(first["box"], second["box"])).sum())
 

@@ -1,8 +1,4 @@
-"""Scoring many files: decoded and framed by threads or processes, scored in batches, one row after another.
-
-A row is {image, face, value, low, high, dispersion, error}: `face` says where the face was (None where images are
-taken whole), and `error` why an image has no score.
-"""
+"""Scoring many files: decoded and framed by threads or processes, scored in batches, one row after another."""
 
 from __future__ import annotations
 
@@ -16,11 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from uol.images.framing import FramedFile, Framer
 from uol.images.parallel_reading import MANY, ParallelReader, can_share
-from uol.scoring.row_file import FIGURES, Row
+from uol.scoring.base import BaseScorer, answered
+from uol.scoring.rows import ScoreRow, score_row
 
 if TYPE_CHECKING:
     from uol.images.face_cache import FaceCache
-    from uol.scoring.base import BaseScorer, Score
 
 Waiting: TypeAlias = list[tuple[int, list[FramedFile]]]
 
@@ -35,38 +31,35 @@ def score_files(
     batch_size: int | None = None,
     workers: int | None = None,
     cache: FaceCache | None = None,
-) -> Iterator[tuple[int, list[Row]]]:
-    """Rows of each file, in order, as (index, rows); none ends the run.
+) -> Iterator[tuple[int, list[ScoreRow]]]:
+    """Rows of each file, in order, as (index, rows); a file that cannot be scored has a row with its error.
 
-    Files are decoded, and faces looked for, while a batch is scored; a GPU has the next batch before the last one's
-    answers are solved. No more wait than two batches, four for a GPU, so that a folder of any size takes the same
-    memory. With a `cache`, main faces found before are not looked for again.
+    Files are decoded, and faces detected, while a batch is scored; a GPU has the next batch before the scores of the
+    last one are solved. At most two batches wait, four for a GPU: a folder of any size takes the same memory. With a
+    `cache`, main faces found before are not detected again.
     """
-    from uol.scoring.base import answered
-
     size = scorer.batch_size if batch_size is None else batch_size
     workers = workers or os.cpu_count() or 1
     if scorer.on_gpu and scorer.config.framing == "whole" and len(paths) > 1:
         batches = whole_batches(paths, scorer.config.framer(), size, workers)
     else:
         batches = _batches(_framed(paths, scorer.config.framer(cache), all_faces, workers, 2 * size), size)
-    with closing(batches):  # at once where the run is left in the middle, not when memory is next tidied up
+    with closing(batches):  # at once if the run is left in the middle, not when memory is next freed
         if scorer.on_gpu:
-            with closing(answered(_begun(scorer, waiting) for waiting in batches)) as answers:
+            with closing(answered(_submit(scorer, waiting) for waiting in batches)) as answers:
                 for rows in answers:
                     yield from rows
             return
-        for waiting in batches:  # nothing works meanwhile: each batch's rows are given as soon as they are there
-            yield from _begun(scorer, waiting)()
+        for waiting in batches:  # without a GPU nothing is gained by submitting ahead
+            yield from _submit(scorer, waiting)()
 
 
 def whole_batches(
     paths: Sequence[Path], framer: Framer, size: int, workers: int, processes: bool | None = None
 ) -> Generator[Waiting]:
-    """Files taken whole, `size` at a time; pixels are there until the next batch is asked for.
+    """Files taken whole, `size` at a time; pixels are valid until the next batch is requested.
 
-    Many files are decoded by processes, unless told otherwise, and with Pillow; a few by threads, and plain JPEG
-    files without it.
+    By default many files are decoded by processes, with Pillow, and a few by threads, plain JPEG files without it.
     """
     if processes is None:
         processes = len(paths) > MANY and can_share()
@@ -75,7 +68,7 @@ def whole_batches(
     reader = ParallelReader(room, framer, processes=workers if processes else 0)
     pool = ThreadPoolExecutor(workers)
 
-    def begin(start: int) -> list[Future[list[str | None]]]:
+    def read_batch(start: int) -> list[Future[list[str | None]]]:
         end = min(start + size, len(names))
         return [
             pool.submit(reader.read, at % room, names[at : min(at + _TOGETHER, end)])
@@ -83,7 +76,7 @@ def whole_batches(
         ]
 
     try:
-        reading = deque(begin(start) for start in range(0, min(room, len(names)), size))
+        reading = deque(read_batch(start) for start in range(0, min(room, len(names)), size))
         for start in range(0, len(names), size):
             errors = [error for part in reading.popleft() for error in part.result()]
             pixels = reader.pixels[start % room :].transpose(0, 3, 1, 2)
@@ -92,7 +85,7 @@ def whole_batches(
                 for k, error in enumerate(errors)
             ]
             if start + room < len(names):
-                reading.append(begin(start + room))
+                reading.append(read_batch(start + room))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         reader.close()
@@ -116,7 +109,7 @@ def _batches(framed: Iterator[tuple[int, list[FramedFile]]], size: int) -> Gener
 def _framed(
     paths: Sequence[Path], framer: Framer, all_faces: bool, workers: int, ahead: int
 ) -> Iterator[tuple[int, list[FramedFile]]]:
-    """What each file gives, in order; `ahead` files at most are begun before the first of them is asked for."""
+    """The framed images of each file, in order; at most `ahead` files wait to be scored."""
     framer.check_packages()
     if len(paths) == 1:  # no thread for a single photograph
         yield 0, framer.frame(paths[0], all_faces)
@@ -137,26 +130,16 @@ def _framed(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begun(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[Row]]]]:
-    """Begin to score a batch; calling what is returned waits for its rows."""
+def _submit(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:
+    """Start to score a batch; the function returned waits for its rows."""
     ready = [one.pixels for _, framed in waiting for one in framed if one.pixels is not None]
     wait = scorer.submit(ready) if ready else None
 
-    def rows() -> list[tuple[int, list[Row]]]:
+    def rows() -> list[tuple[int, list[ScoreRow]]]:
         scores = iter([] if wait is None else wait())
         return [
-            (index, [row(one, None if one.pixels is None else next(scores)) for one in framed])
+            (index, [score_row(one, None if one.pixels is None else next(scores)) for one in framed])
             for index, framed in waiting
         ]
 
     return rows
-
-
-def row(framed: FramedFile, score: Score | None) -> Row:
-    """One image's row."""
-    figures = {name: None if score is None else _known(getattr(score, name)) for name in FIGURES}
-    return {"image": framed.image, "face": framed.face, **figures, "error": framed.error}
-
-
-def _known(value: float) -> float | None:
-    return value if value == value else None  # a hundredth of the time that np.isnan takes for a single value

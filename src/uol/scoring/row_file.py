@@ -1,9 +1,10 @@
-"""Rows of a long job in one file: kept as they come, whole at the end, and taken up again by the same job.
+"""Rows of a long job in one file: stored as they come, complete at the end, and resumed by the same job.
 
-In JSON a face is one value, {box, confidence, problems}; tables have its box and its problems in columns of their own.
+In JSON a face is one value, {box, confidence, problems}; tables have columns for its box and its problems.
 
-While the job runs, each row goes to a journal beside the file (`.NAME.rows`, one JSON line each). A killed job leaves
-the journal; the same job goes on from it. When the job ends, or is interrupted, the file itself is written in one step.
+While the job runs, each row goes to a journal in the same folder (`.NAME.rows`, one JSON line each). A killed job
+leaves the journal, and the same job resumes from it. When the job ends, or is interrupted, the file is written in one
+step.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
 
 from uol.errors import CallError, UolError
+from uol.scoring.rows import FIGURES, ScoreRow
 from uol.storage.files import plain, replacing, write_text
 
-Row: TypeAlias = dict[str, Any]
+Row: TypeAlias = Mapping[str, object]  # a ScoreRow, or one with more columns
 
-FIGURES = ("value", "low", "high", "dispersion")
 BOX = ("face_left", "face_top", "face_width", "face_height")
 PROBLEMS = "problems"
 SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 
 
 class RowFile:
-    """The rows of a job, file by file: `add` keeps what one input gave, `rows` are all of them in order.
+    """The rows of a job, file by file: `add` stores the rows of one input, `rows` returns all in order.
 
-    `job` says what was asked for (the model, the options): the journal of another job is not taken up. An input that
-    changed since is done again.
+    `job` names the model and the options: the journal of another job is not resumed. An input that changed since is
+    scored again.
     """
 
     def __init__(self, path: Path, job: Mapping[str, Any], columns: Sequence[str]) -> None:
@@ -41,15 +42,15 @@ class RowFile:
         self.journal = path.with_name(f".{path.name}.rows")
         self._job = plain(dict(job))
         self._columns = columns
-        self._mine = True  # whether what lies at `path`, if anything, is this job's own unfinished output
-        self._done: dict[str, list[Row]] = {}
+        self._mine = True  # whether `path` is free, or has this job's unfinished output
+        self._done: dict[str, list[ScoreRow]] = {}
         self._states: dict[str, str] = {}
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
         if self.path.is_dir():
             raise CallError(f"{self.path}: a folder is there; name a file")
-        self._done, self._states = self._taken_up()
+        self._done, self._states = self._resumed()
         self._mine = bool(self._done) or not self.path.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,13 +69,13 @@ class RowFile:
             self.journal.unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[Path]) -> list[Path]:
-        """The inputs that have no rows yet, or changed since; rows of those, and of what is not asked for, go."""
+        """The inputs without rows, or changed since; drops the rows of those and of files that are no inputs."""
         kept = [str(path) for path in inputs if self._states.get(str(path)) == _state(path)]
         self._done = {key: self._done[key] for key in kept}
         return [path for path in inputs if str(path) not in self._done]
 
-    def add(self, path: Path, rows: list[Row]) -> None:
-        """Keep the rows of one input."""
+    def add(self, path: Path, rows: list[ScoreRow]) -> None:
+        """Store the rows of one input."""
         assert self._file is not None
         key = str(path)
         self._done[key], self._states[key] = rows, _state(path)
@@ -89,15 +90,15 @@ class RowFile:
         self._done = {str(path): self._done[str(path)] for path in inputs if str(path) in self._done}
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ScoreRow]:
         """All rows so far."""
         return [row for rows in self._done.values() for row in rows]
 
     def _entry(self, key: str) -> str:
         return _line({"input": key, "state": self._states[key], "rows": self._done[key]})
 
-    def _taken_up(self) -> tuple[dict[str, list[Row]], dict[str, str]]:
-        done: dict[str, list[Row]] = {}
+    def _resumed(self) -> tuple[dict[str, list[ScoreRow]], dict[str, str]]:
+        done: dict[str, list[ScoreRow]] = {}
         states: dict[str, str] = {}
         try:
             lines = self.journal.read_text(encoding="utf-8").split("\n")
@@ -106,22 +107,22 @@ class RowFile:
         try:
             if json.loads(lines[0]) != self._job:
                 return done, states
-            for line in lines[1:-1]:  # what follows the last newline was cut off in writing
+            for line in lines[1:-1]:  # a last line without a newline was cut off in writing
                 entry = json.loads(line)
                 done[entry["input"]], states[entry["input"]] = entry["rows"], entry["state"]
         except (ValueError, KeyError, TypeError):
-            pass  # what was read up to there is good
+            pass  # the lines before are good
         return done, states
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a name that says no format."""
+    """Refuse a name whose ending names no format."""
     if path.suffix.lower() not in SUFFIXES:
-        raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which says the format")
+        raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which names the format")
 
 
 def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Write rows to a file in the format that its name says."""
+    """Write rows to a file in the format of its name."""
     check_suffix(path)
     kind = path.suffix.lower()
     if kind == ".parquet":
@@ -135,7 +136,7 @@ def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
 
 
 def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
-    """Rows as CSV; what is not known is empty."""
+    """Rows as CSV; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -145,13 +146,13 @@ def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
 
 
 def cell(row: Row, name: str) -> Any:
-    """What a table has in a column: the row's own value, a side of its face's box, or what is doubtful about the face.
+    """A table's cell: the row's value, a side of its face's box, or the problems of the face.
 
     Problems are separated by semicolons; a face without any has an empty text, a row without a face has none.
     """
     if name in row or name not in {*BOX, PROBLEMS}:
         return row.get(name)
-    face = row.get("face")
+    face: Any = row.get("face")
     if face is None:
         return None
     return float(face["box"][BOX.index(name)]) if name in BOX else "; ".join(face.get("problems", ()))
@@ -187,7 +188,7 @@ def _line(value: Any) -> str:
 
 
 def _state(path: Path) -> str:
-    """What changes when a file does: its length and time of change."""
+    """A file's length and time of change."""
     try:
         state = os.stat(path)
         return f"{state.st_size} {state.st_mtime_ns}"
