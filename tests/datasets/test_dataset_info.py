@@ -53,7 +53,7 @@ def test_missing_folder_and_misspelt_option(tmp_path):
 
 def test_the_synthetic_data_set_needs_no_folder(tmp_path):
     assert len(datasets.load("synthetic", n=6, test=2, size=32)) == 6
-    with pytest.raises(CallError, match="it takes no folder"):
+    with pytest.raises(CallError, match="leave out the folder"):
         datasets.load("synthetic", tmp_path)
 
 

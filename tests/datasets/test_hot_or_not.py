@@ -60,7 +60,7 @@ def test_missing_images_are_noted_and_leave_the_splits(root):
     assert images.notes == ("1 rated images are not in hotornot_face: female_18_P_face_0.bmp",)
     for path in (root / "hotornot_face").iterdir():
         path.rename(path.with_name("x" + path.name))
-    with pytest.raises(UolError, match=r"none of the images that eccv2010_split1\.csv names"):
+    with pytest.raises(UolError, match=r"none of the images in eccv2010_split1\.csv"):
         load_hot_or_not(root)
 
 
@@ -69,7 +69,7 @@ def test_contradictions_are_refused(root):
     with pytest.raises(UolError, match=r"split3\.csv, row 4: .* has score 2 here and 2\.25 elsewhere"):
         load_hot_or_not(root)
     write_split(root, 3, ["train", "test", "train", "both"])
-    with pytest.raises(UolError, match=r"row 4: .* must be there once, with a score and train or test"):
+    with pytest.raises(UolError, match=r"row 4: .* must occur once, with a score and train or test"):
         load_hot_or_not(root)
     (root / "eccv2010_split3.csv").write_text("name,score,set\n")
     with pytest.raises(UolError, match="row 1: expected file name, score, train or test"):

@@ -128,5 +128,5 @@ def test_other_folders_of_images_and_missing_splits(root):
 
 def test_a_table_about_other_images_is_refused(root):
     write_scores(root, [("x.jpg", None, 1, 2, 3)])
-    with pytest.raises(UolError, match=r"none of the images that scores/generic_scores_all_2022\.xlsx names"):
+    with pytest.raises(UolError, match=r"none of the images in scores/generic_scores_all_2022\.xlsx"):
         load_mebeauty(root)

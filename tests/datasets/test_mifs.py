@@ -56,7 +56,7 @@ def test_the_folder_above_will_do_and_odd_files_are_noted(root):
     (root / "after" / "001_B_1.jpg").touch()
     images = load_mifs(root.parent)
     assert len(images) == 12
-    assert images.notes == ("2 files passed over for their names: after/001_B_1.jpg, before/readme.txt",)
+    assert images.notes == ("2 files have unexpected names and were skipped: after/001_B_1.jpg, before/readme.txt",)
 
 
 def test_folders_without_photographs_are_refused(tmp_path):

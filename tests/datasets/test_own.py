@@ -199,7 +199,7 @@ def test_missing_codes_and_ratings_off_the_scale(folder, table):
         load_own(folder, file, scale=(1, 7))
     images = load_own(folder, file, scale=(1, 7), missing=[99])
     assert images.scores.tolist() == [1, 5]
-    with pytest.raises(CallError, match="the scale must rise"):
+    with pytest.raises(CallError, match="the scale must go from low to high"):
         load_own(folder, file, scale=(7, 1))
 
 
@@ -263,5 +263,5 @@ def test_spreadsheet_through_the_registry(folder, tmp_path):
 
 
 def test_a_table_without_names_of_columns_is_refused_before_its_first_image_is_lost(folder, table):
-    with pytest.raises(UolError, match=r"'001\.jpg' stands where names of columns should"):
+    with pytest.raises(UolError, match=r"'001\.jpg' is in the first line, which must hold the names"):
         load_own(folder, table("001.jpg,2.5\n002.png,3.5\n003.jpg,4\n"))

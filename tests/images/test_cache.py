@@ -143,7 +143,7 @@ def test_arrays_and_pil_images_are_packed(paths, tmp_path):
 
 def test_a_folder_that_cannot_be_written_costs_a_warning(paths, tmp_path):
     (tmp_path / "cache").write_text("in the way")
-    with pytest.warns(UserWarning, match="decoded images are not kept: cannot write"):
+    with pytest.warns(UserWarning, match="decoded images are not cached: cannot write"):
         pixels = cached_images(paths, SIZE, tmp_path / "cache")
     np.testing.assert_array_equal(pixels, pack_images(paths, SIZE))
 

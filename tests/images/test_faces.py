@@ -610,7 +610,7 @@ def test_nothing_half_written_is_left(tmp_path, finder, monkeypatch):
 def test_an_unwritable_cache_is_said_once_and_costs_nothing_else(tmp_path, finder):
     (tmp_path / "cache").write_text("a file in the way")
     cache = FaceCache(tmp_path / "cache", size=16)
-    with pytest.warns(UserWarning, match="not kept: cannot write"):
+    with pytest.warns(UserWarning, match="not cached: cannot write"):
         cache.get(picture(tmp_path / "a.png", 100))
     cache.get(picture(tmp_path / "b.png", 101))
     assert len(finder) == 2

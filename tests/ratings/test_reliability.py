@@ -182,7 +182,7 @@ def test_alpha_of_many_different_ratings(monkeypatch: pytest.MonkeyPatch) -> Non
     through_package = krippendorff_alpha(slider)
     monkeypatch.setattr(module, "_MAX_COINCIDENCE_CELLS", 100)
     assert krippendorff_alpha(slider) == pytest.approx(through_package, rel=1e-12)
-    with pytest.raises(UolError, match=r"ordinal alpha of .* does not fit memory"):
+    with pytest.raises(UolError, match=r"ordinal alpha of .* does not fit in memory"):
         krippendorff_alpha(slider, "ordinal")
 
 

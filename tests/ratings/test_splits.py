@@ -48,7 +48,7 @@ def test_what_is_missing_is_said(rated):
     for group in ("martian", "Asian", ""):  # groups are named in small letters
         with pytest.raises(CallError, match=f"no group '{group}'; there are asian, caucasian, female, male"):
             find_split(rated, f"fold-1-without-{group}")
-    with pytest.raises(CallError, match="fold-2 and asian leave none"):
+    with pytest.raises(CallError, match="fold-2 and asian has no image to train on"):
         find_split(rated, "fold-2-without-asian")
     plain = RatedImages("plain", rated.images, rated.names, rated.scores, rated.scale, splits=rated.splits)
     with pytest.raises(CallError, match="there are none"):

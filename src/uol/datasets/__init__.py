@@ -1,4 +1,4 @@
-"""Data sets: each knows only how to become `RatedImages`."""
+"""Data sets: each module loads one and returns `RatedImages`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) 
     if known.needs_folder and root is None:
         raise CallError(f"{name} needs a folder: {known.expects}")
     if not known.needs_folder and root is not None:
-        raise CallError(f"the {name} data set is generated: it takes no folder")
+        raise CallError(f"the {name} data set is generated: leave out the folder")
     folder = () if root is None else (root,)
     try:
         inspect.signature(known.load).bind(*folder, **options)

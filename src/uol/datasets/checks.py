@@ -1,4 +1,4 @@
-"""What could harm a training before it starts: unreadable files, copies, and copies on both sides of a split."""
+"""Check a data set before training: unreadable files, copies, and copies on both sides of a split."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def check(rated: RatedImages, threshold: int = SAME, progress: Progress | None =
 
 
 def read_contents(images: Images, threshold: int = SAME, progress: Progress | None = None) -> Contents:
-    """Decode all images; tell copies by a digest of their bytes and near-duplicates by perceptual hash.
+    """Decode all images; find copies by a digest of their bytes and near-duplicates by perceptual hash.
 
     `progress(done, total)` counts half of an image when it is decoded and half when it is compared.
     """
@@ -166,7 +166,7 @@ def read_contents(images: Images, threshold: int = SAME, progress: Progress | No
     file = np.full(len(images), -1, np.intp)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(images), _AT_ONCE):
-            for i, result in enumerate(pool.map(_look, images[start : start + _AT_ONCE]), start):
+            for i, result in enumerate(pool.map(_read, images[start : start + _AT_ONCE]), start):
                 if isinstance(result, ImageError):
                     errors[i] = str(result)
                 else:
@@ -218,7 +218,7 @@ def split_folds(
     return {f"fold-{k + 1}": Split(np.flatnonzero(fold_of != k), np.flatnonzero(fold_of == k)) for k in range(folds)}
 
 
-def _look(image: ImageLike) -> tuple[bytes, npt.NDArray[np.uint8]] | ImageError:
+def _read(image: ImageLike) -> tuple[bytes, npt.NDArray[np.uint8]] | ImageError:
     """A digest of an image's bytes and its small grey picture, or why there is none."""
     try:
         picture = read_image(image)
@@ -229,7 +229,7 @@ def _look(image: ImageLike) -> tuple[bytes, npt.NDArray[np.uint8]] | ImageError:
         return digest.digest(), grey_square(picture)
     except ImageError as error:
         return error
-    except Exception as error:  # a file that vanishes between two looks, a decoder's fault: this image's loss alone
+    except Exception as error:  # a file that vanishes between two looks, a decoder's fault: costs this image alone
         return ImageError(f"{image if isinstance(image, str | os.PathLike) else 'image'}: cannot be read ({error})")
 
 

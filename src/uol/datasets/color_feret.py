@@ -32,7 +32,7 @@ def load_color_feret(
     size: str = "images",
     one_per_person: bool = False,
 ) -> RatedImages:
-    """Load the frontal photographs: groups `person`, `date`, `pose`, and gender, race, born where the discs tell.
+    """Load the frontal photographs: groups `person`, `date`, `pose`, and gender, race, born where the discs have them.
 
     `one_per_person` keeps the earliest photograph of each person, poses in the order given. Flat folders of images
     under the official names (such as a grey derivative) do as well. No image has a score.

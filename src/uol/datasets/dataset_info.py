@@ -30,19 +30,19 @@ class DatasetInfo:
 
     def folder(self, root: str | os.PathLike[str], *needed: str) -> Path:
         """The folder that holds all `needed` files (glob patterns): `root` itself or its only such sub-folder."""
-        given = Path(root)
-        if not given.is_dir():
-            raise CallError(f"{given}: no such folder; {self.name} expects {self.expects}")
-        if not _missing(given, needed):
-            return given
-        nested = [child for child in sorted(given.iterdir()) if child.is_dir() and not _missing(child, needed)]
+        folder = Path(root)
+        if not folder.is_dir():
+            raise CallError(f"{folder}: no such folder; {self.name} expects {self.expects}")
+        if not _missing(folder, needed):
+            return folder
+        nested = [child for child in sorted(folder.iterdir()) if child.is_dir() and not _missing(child, needed)]
         if len(nested) == 1:
             return nested[0]
         if nested:
-            raise CallError(f"{given}: several copies of {self.title} in it ({examples(_names(nested))}); name one")
+            raise CallError(f"{folder}: several copies of {self.title} in it ({examples(_names(nested))}); name one")
         raise CallError(
-            f"{given}: not the {self.title} download, which is {self.expects}; missing: "
-            + ", ".join(_missing(given, needed))
+            f"{folder}: not the {self.title} download, which is {self.expects}; missing: "
+            + ", ".join(_missing(folder, needed))
         )
 
 

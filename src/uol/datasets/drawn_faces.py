@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Face(NamedTuple):
-    """One drawn face. Shapes are in standard deviations from the average face, the rest as said."""
+    """One drawn face. Shapes are in standard deviations from the average face, the rest as stated."""
 
     skin: float  # 0 fair … 1 dark
     undertone: float  # −1 cool … 1 warm
@@ -200,7 +200,7 @@ def _skin(face: Face) -> Floats:
 
 
 def _shade(skin: Floats, depth: float) -> Floats:
-    """Skin in shadow: darker and redder by the same proportion whatever its tone."""
+    """Skin in shadow: darker and redder by the same proportion for every tone."""
     return np.asarray(skin * (1 - 0.75 * depth, 1 - depth, 1 - 0.95 * depth))
 
 
@@ -217,9 +217,9 @@ def _turned(points: Floats, angle: float) -> Floats:
 def _smooth(corners: Floats) -> Floats:
     """A closed Catmull-Rom curve through `corners` (k, 2), six points to a corner."""
     t = np.linspace(0, 1, 6, endpoint=False)[:, None, None]
-    before, after, beyond = (np.roll(corners, shift, axis=0) for shift in (1, -1, -2))
-    cubic = 3 * (corners - after) + beyond - before
-    square = 2 * before - 5 * corners + 4 * after - beyond
+    before, after, second = (np.roll(corners, shift, axis=0) for shift in (1, -1, -2))
+    cubic = 3 * (corners - after) + second - before
+    square = 2 * before - 5 * corners + 4 * after - second
     curve = corners + t / 2 * (after - before + t * (square + t * cubic))
     return np.asarray(curve.transpose(1, 0, 2).reshape(-1, 2))
 

@@ -42,7 +42,7 @@ def load_hot_or_not(root: str | os.PathLike[str]) -> RatedImages:
     names = [name for name, found in paths.items() if found]
     missing = [name for name, found in paths.items() if not found]
     if not names:
-        raise UolError(f"{folder}: none of the images that {files[0].name} names, such as {missing[0]}, is here")
+        raise UolError(f"{folder}: has none of the images in {files[0].name}, such as {missing[0]}")
     images = [paths[name][0] for name in names]
     people = [_PERSON.match(path.name) for path in images]
     return RatedImages(
@@ -74,7 +74,7 @@ def _read_split(file: Path, scores: dict[str, float]) -> dict[str, str]:
             except (IndexError, ValueError):
                 raise UolError(f"{file}, row {number}: expected file name, score, train or test; got {row}") from None
             if side not in ("train", "test") or name in sides or not np.isfinite(score):
-                raise UolError(f"{file}, row {number}: {name} must be there once, with a score and train or test")
+                raise UolError(f"{file}, row {number}: {name} must occur once, with a score and train or test")
             if abs(scores.setdefault(name, score) - score) > 1e-4:
                 raise UolError(f"{file}, row {number}: {name} has score {score:g} here and {scores[name]:g} elsewhere")
             sides[name] = side

@@ -1,4 +1,4 @@
-"""Finding the image file that a table means, though it is spelt a little differently there."""
+"""Find the image file for a name in a table, even if it is spelt a little differently there."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ImageIndex:
         return iter(self._parts)
 
     def find(self, name: str) -> list[Path]:
-        """The files that fit a name best: none, one, or several that cannot be told apart.
+        """The files that fit a name best: none, one, or several that fit equally well.
 
-        Files are of the same name but for case, extension, URL encoding, and spaces against underscores. Of several,
+        Case, extension, URL encoding, and spaces or underscores do not matter. Of several files,
         those that share the most sub-folders with the name are better, and then those spelt exactly alike.
         """
         found = self._by_stem.get(plain_stem(name), [])
@@ -44,7 +44,7 @@ class ImageIndex:
 
 
 def match_names(names: Iterable[str], index: ImageIndex, table: str, notes: list[str]) -> dict[str, Path]:
-    """The file of each name that has just one; notes tell which have none or several, and none at all is an error."""
+    """The file of each name that has exactly one; notes report the others, and no file at all is an error."""
     fitting = {name: index.find(name) for name in dict.fromkeys(names)}
     matched = {name: found[0] for name, found in fitting.items() if len(found) == 1}
     unmatched = [name for name, found in fitting.items() if not found]
@@ -58,7 +58,7 @@ def match_names(names: Iterable[str], index: ImageIndex, table: str, notes: list
         notes.append(f"{len(unmatched)} images of {table} have no file and were left out: {examples(unmatched)}")
     if ambiguous:
         notes.append(
-            f"{len(ambiguous)} images of {table} fit several files and were left out (write the sub-folder too): "
+            f"{len(ambiguous)} images of {table} fit several files and were left out (name their sub-folders): "
             + examples(ambiguous)
         )
     return matched

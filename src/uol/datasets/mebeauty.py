@@ -38,7 +38,7 @@ def load_mebeauty(root: str | os.PathLike[str], *, images: str = "original_image
     notes: list[str] = []
     rows = _match(table, listed, folder, index, notes)
     if not rows:
-        raise UolError(f"{folder}: none of the images that {SCORES} names is here")
+        raise UolError(f"{folder}: has none of the images in {SCORES}")
     matrix = _ratings(table.loc[list(rows.values())], notes)
     rated = np.flatnonzero(~np.isnan(matrix.to_numpy()).all(axis=1))
     paths = [list(rows)[row] for row in rated]

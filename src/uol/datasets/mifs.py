@@ -36,7 +36,7 @@ def load_mifs(root: str | os.PathLike[str]) -> RatedImages:
         raise UolError(f"{base}: no photographs before/NNN_B_k.jpg and after/NNN_A_k.jpg in the MIFS download")
     table = pd.DataFrame(rows, columns=["person", "makeup", "take", "path"])
     table = table.sort_values(["person", "makeup", "take"], ignore_index=True)
-    notes = [f"{len(odd)} files passed over for their names: {examples(sorted(odd))}"] if odd else []
+    notes = [f"{len(odd)} files have unexpected names and were skipped: {examples(sorted(odd))}"] if odd else []
     return RatedImages(
         name="mifs",
         images=list(table["path"]),

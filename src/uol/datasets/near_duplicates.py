@@ -1,6 +1,6 @@
-"""Perceptual hashes that tell the same photograph again, though it was cropped, scaled, recoloured or mirrored.
+"""Perceptual hashes that recognise a photograph after it was cropped, scaled, recoloured or mirrored.
 
-A crop moves every bit of an ordinary perceptual hash. Here each picture is first looked at through a window of its own:
+A crop moves every bit of an ordinary perceptual hash. Here each picture is first looked at through a window:
 the place and scale at which its detail resembles the mean detail of the whole set most. That place belongs to the
 photograph, not to its borders, so two crops of one photograph are seen through the same window. Bits are the signs of
 the window's cosine transform against the set's mean. Pictures are compared, not people: what is found is the same
@@ -29,7 +29,7 @@ Indices: TypeAlias = npt.NDArray[np.intp]
 
 SIDE = 64  # pixels of the grey square that is hashed
 WINDOW = 36  # pixels of the window at scale 1
-FRAMES = 4  # windows per picture, besides one fixed in its middle: a crop may hide the best, or show a better one
+FRAMES = 4  # windows per picture, and one fixed in its middle: a crop may hide the best, or show a better one
 BITS = 256
 # Bits that may differ. Of the 46 pairs in SCUT-FBP5500 that show one photograph (found by an exhaustive search over
 # crops and by a network's features, and seen by eye) 42 differ in at most 28, and nothing else in less than 33; of the
@@ -283,7 +283,7 @@ def _weights(centre: Floats, scale: Floats, size: int, reach: float, side: int) 
 
 
 def _band() -> tuple[Indices, Indices]:
-    """The BITS lowest frequencies but for the very lowest, which `local_detail` has taken away."""
+    """The BITS lowest frequencies except the very lowest, which `local_detail` has removed."""
     u, v = np.indices((WINDOW, WINDOW))
     radius = np.hypot(u, v)
     order = np.argsort(np.where(radius >= 2, radius, np.inf).ravel(), kind="stable")[:BITS]

@@ -1,4 +1,4 @@
-"""A user's own data: a folder of images and a table of what people said of them."""
+"""A user's own data: a folder of images and a table of ratings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from uol.ratings.scale import Scale
 _SCALES = [(0, 1), (-1, 1), (1, 5), (0, 5), (1, 7), (-3, 3), (1, 9), (1, 10), (0, 10), (1, 100), (0, 100)]
 _MOST_LEVELS = 21
 _MOST_FOLDS = 50
-_PATH = " path of the image"  # a column beside the table's own, which read_table strips of leading spaces
+_PATH = " path of the image"  # no column of the table has this name: read_table strips leading spaces
 _VALIDATION = ("val", "valid", "validation", "dev")
 
 
@@ -50,23 +50,23 @@ def load_own(
     The table is long (a row per rating: image, rater, rating), wide (a row per image, a column per rater), or a
     summary (image, mean, and perhaps variance or sd, and count). Columns are found by their usual names unless named
     here; `groups` are further columns to keep; `missing` are numbers that stand for no rating, such as 99. A column
-    `split` (train, test, val) or `fold` becomes splits. `notes` of the result tell how the table was read.
+    `split` (train, test, val) or `fold` becomes splits. `notes` of the result report how the table was read.
     """
     base, label = Path(folder), Path(table).name
     index = ImageIndex(base, find_images(base))
     frame = read_table(table, sheet)
     notes: list[str] = []
-    given = {"rater": rater, "rating": rating, "mean": mean, "variance": variance, "sd": sd, "count": count}
+    chosen = {"rater": rater, "rating": rating, "mean": mean, "variance": variance, "sd": sd, "count": count}
     column = find_image_column(frame, image, index)
     if column is not None and Path(column).suffix and index.find(column):  # "a.jpg", where "image" is wanted
-        raise UolError(f"{label}: {column!r} stands where names of columns should: write them on its first line")
+        raise UolError(f"{label}: {column!r} is in the first line, which must hold the names of the columns")
     if column is None and (melted := melt_raters_in_rows(frame, rater, index)) is not None:
         notes.append("the table has a row per rater and a column per image")
-        frame, column, given = melted, "image", {"rater": "rater", "rating": "rating"}
+        frame, column, chosen = melted, "image", {"rater": "rater", "rating": "rating"}
     if column is None:
         column = find_column(frame, None, IMAGE, "image") or str(frame.columns[0])
     matched = match_names(filter(None, texts(frame[column])), index, label, notes)
-    columns = find_roles(frame, column, kind, {**given, "split": split}, groups)
+    columns = find_roles(frame, column, kind, {**chosen, "split": split}, groups)
     notes.insert(0, columns.described())
     paths = pd.Series([matched.get(name) for name in texts(frame[column])], frame.index, dtype=object)
     frame = frame.assign(**{_PATH: paths}).dropna(subset=[_PATH])
@@ -114,22 +114,22 @@ def _values(frame: pd.DataFrame, columns: Columns, label: str, missing: Sequence
 
 
 def _scale(
-    given: tuple[float, float] | None,
+    chosen: tuple[float, float] | None,
     values: Floats,
     frame: pd.DataFrame,
     columns: Columns,
     label: str,
     notes: list[str],
 ) -> Scale:
-    if given is None:
+    if chosen is None:
         if np.isnan(values).all():
             return Scale(0, 1)
         scale = guess_scale(values)
         notes.append(f"scale guessed from the data: {scale.low:g} to {scale.high:g}")
         return scale
-    scale = Scale(*map(float, given))
+    scale = Scale(*map(float, chosen))
     if not scale.low < scale.high:
-        raise CallError(f"the scale must rise: {scale.low:g} to {scale.high:g} does not")
+        raise CallError(f"the scale must go from low to high, not from {scale.low:g} to {scale.high:g}")
     outside = np.argwhere((values < scale.low) | (values > scale.high))
     if outside.size:
         row, column = outside[0]
@@ -144,14 +144,14 @@ def _only_rated(
     frame: pd.DataFrame, values: Floats, columns: Columns, base: Path, label: str, notes: list[str]
 ) -> tuple[pd.DataFrame, Floats]:
     """The rows that hold a rating, with a note on the images that have none."""
-    said = np.flatnonzero(~np.isnan(values).all(axis=1))
-    unrated = sorted(set(frame[_PATH]) - set(frame[_PATH].iloc[said]))
-    if not said.size:
+    rows = np.flatnonzero(~np.isnan(values).all(axis=1))
+    unrated = sorted(set(frame[_PATH]) - set(frame[_PATH].iloc[rows]))
+    if not rows.size:
         raise UolError(f"{label}: no image has a rating in column {examples(columns.values)}")
     if unrated:
         names = [path.relative_to(base).as_posix() for path in unrated]
         notes.append(f"{len(unrated)} images have no rating and were left out: {examples(names)}")
-    return frame.iloc[said], values[said]
+    return frame.iloc[rows], values[rows]
 
 
 def _check_once(frame: pd.DataFrame, base: Path, label: str) -> None:
@@ -179,7 +179,7 @@ def _ratings(frame: pd.DataFrame, values: Floats, columns: Columns, base: Path, 
 
 
 def _spread(frame: pd.DataFrame, columns: Columns, label: str) -> Floats:
-    """Variances from the table, or from its standard deviations; NaN of a single rating, which tells of no spread."""
+    """Variances from the table, or from its standard deviations; NaN for a single rating, which has no spread."""
     column = columns.variance or columns.sd
     if column is None:
         return np.full(len(frame), np.nan)
@@ -225,7 +225,9 @@ def _splits(first: pd.DataFrame, columns: Columns, label: str) -> dict[str, Spli
         validation = np.flatnonzero(np.isin(sides, _VALIDATION))
         return found | ({"split-validation": Split(train, validation)} if validation.size else {})
     if len(values) > _MOST_FOLDS:
-        raise UolError(f"{label}: column {columns.split} has {len(values)} different values; a split has few")
+        raise UolError(
+            f"{label}: column {columns.split} has {len(values)} different values; at most {_MOST_FOLDS} are folds"
+        )
     return {
         f"fold-{value}": Split(np.flatnonzero((sides != value) & (sides != "")), np.flatnonzero(sides == value))
         for value in values

@@ -1,4 +1,4 @@
-"""What the columns of a user's table are: guessed from their names and cells, unless the user says."""
+"""Which column of a user's table holds what: named by the user, or guessed from names and cells."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class Columns:
         return f"{start}, means in {self.values[0]}, spread {f'in {spread}' if spread else 'unknown'}"
 
 
-def find_image_column(table: pd.DataFrame, given: str | None, index: ImageIndex) -> str | None:
-    """The column of image names: as given, else one whose cells are files in the folder; None if there is none.
+def find_image_column(table: pd.DataFrame, chosen: str | None, index: ImageIndex) -> str | None:
+    """The column of image names: as chosen, else one whose cells are files in the folder; None if there is none.
 
     Columns of a usual name go first, then the one with the most files. Where more column headings than cells are
     files, the images are in the columns.
     """
-    if given is not None:
-        return find_column(table, given, (), "image")
+    if chosen is not None:
+        return find_column(table, chosen, (), "image")
     usual = [column for name in IMAGE for column in find_columns(table, [name])]
     files = {column: sum(bool(index.find(name)) for name in set(texts(table[column])) if name) for column in table}
     best = next((column for column in usual if files[column]), max(files, key=files.__getitem__))
@@ -101,15 +101,15 @@ def melt_raters_in_rows(table: pd.DataFrame, rater: str | None, index: ImageInde
 
 
 def find_roles(
-    table: pd.DataFrame, image: str, kind: Kind | None, given: Mapping[str, str | None], groups: Sequence[str]
+    table: pd.DataFrame, image: str, kind: Kind | None, chosen: Mapping[str, str | None], groups: Sequence[str]
 ) -> Columns:
-    """What each column of the table is, beside the column of image names and those that the caller named."""
+    """What each column except that of image names holds; `chosen` are the columns that the user named."""
     if kind is not None and kind not in get_args(Kind):
         raise CallError(f"unknown kind of table {kind!r}: there are {', '.join(get_args(Kind))}")
     rest = table.drop(columns=image)
-    role = {name: find_column(rest, given.get(name), usual, name) for name, usual in ROLES.items()}
+    role = {name: find_column(rest, chosen.get(name), usual, name) for name, usual in ROLES.items()}
     named = [column for name in groups if (column := find_column(rest, name, (), "groups"))]
-    named += [column for column in find_columns(rest, GROUPS) if column not in given.values()]
+    named += [column for column in find_columns(rest, GROUPS) if column not in chosen.values()]
     spoken_for = {role["variance"], role["sd"], role["count"], role["split"], *named, *find_columns(rest, NEITHER)}
     numeric = [column for column in rest.columns if column not in spoken_for and has_numbers(rest[column])]
     numeric = [column for column in numeric if column != role["rater"]]
@@ -117,7 +117,7 @@ def find_roles(
         role["rating"] = numeric[0]
     raters = [column for column in numeric if column != role["mean"]]
     if kind is None:
-        kind = _guess_kind(table, image, role, given, numeric, raters)
+        kind = _guess_kind(table, image, role, chosen, numeric, raters)
     values = _values(kind, role, numeric, raters)
     used = {*values, *(column for name, column in role.items() if name != "rater" or kind == "long")}
     words = [column for column in rest.columns if column not in used and _is_group(rest[column])]
@@ -138,18 +138,18 @@ def _guess_kind(
     table: pd.DataFrame,
     image: str,
     role: Mapping[str, str | None],
-    given: Mapping[str, str | None],
+    chosen: Mapping[str, str | None],
     numeric: Sequence[str],
     raters: Sequence[str],
 ) -> Kind:
     repeated = bool(table[image].duplicated().any())
-    if given.get("rater") or given.get("rating") or (role["rating"] and (role["rater"] or repeated)):
+    if chosen.get("rater") or chosen.get("rating") or (role["rating"] and (role["rater"] or repeated)):
         return "long"
     if role["mean"]:
-        summarised = given.get("mean") or role["variance"] or role["sd"] or role["count"]
+        summarised = chosen.get("mean") or role["variance"] or role["sd"] or role["count"]
         return "summary" if summarised or not _are_raters(table, role["mean"], raters) else "wide"
     if len(numeric) == 1 and np.any(np.mod(numbers(table[numeric[0]].dropna(), "the table"), 1) > 0):
-        return "summary"  # one column with fractions: nobody's ratings, but means
+        return "summary"  # one column with fractions: means, not ratings
     return "wide"
 
 

@@ -46,8 +46,8 @@ def load_scut_fbp5500(root: str | os.PathLike[str], *, with_ratings: bool = True
     """Load the faces with splits `fold-1` … `fold-5` and `60-40`, and groups `gender` and `ethnicity`.
 
     Scores are the official means. Ratings by rater come from `All_Ratings.xlsx`, a slow read of ten seconds or more:
-    the same table saved beside it as `All_Ratings.parquet` or `.csv` is read instead, and `with_ratings=False` passes
-    over all of them. Failing these, `rating_counts.csv` gives how many raters gave each score. Ratings whose mean is
+    the same table saved next to it as `All_Ratings.parquet` or `.csv` is read instead, and `with_ratings=False` skips
+    all of them. Without them, `rating_counts.csv` gives how many raters gave each score. Ratings whose mean is
     not the official score are refused.
     """
     base = DATASET.folder(root, "Images", "train_test_files")
@@ -56,7 +56,7 @@ def load_scut_fbp5500(root: str | os.PathLike[str], *, with_ratings: bool = True
     missing = sorted((name for name in scores if name not in there), key=_order)
     names = sorted((name for name in scores if name in there), key=_order)
     if not names:
-        raise UolError(f"{base / 'Images'}: none of the images that train_test_files names, such as {missing[0]}")
+        raise UolError(f"{base / 'Images'}: has none of the images in train_test_files, such as {missing[0]}")
     means = np.array([scores[name] for name in names])
     notes = [f"{len(missing)} rated images are not in Images: {examples(missing)}"] if missing else []
     ratings = histograms = None
@@ -102,7 +102,7 @@ def load_ratings(file: str | os.PathLike[str]) -> Ratings:
 
 
 def groups(names: Iterable[str]) -> pd.DataFrame:
-    """Gender and ethnicity, which the file names tell: AF12.jpg, or fty12.jpg in the first release."""
+    """Gender and ethnicity, from the file names: AF12.jpg, or fty12.jpg in the first release."""
     found = []
     for name in names:
         match = _NAME.fullmatch(name)

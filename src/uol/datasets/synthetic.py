@@ -3,7 +3,7 @@
 Nothing here is a photograph of anybody. A face is drawn from a few dozen numbers (`Face`), some of these numbers carry
 a latent value, and raters are simulated by Thurstone's law of comparative judgement, Case III: what rater j makes of
 face i is a Gaussian discriminal process x_ij = latent_i + dispersion_i · ε_ij + leniency_j, independent between
-faces, with a dispersion of its own for each face. A panel's standard turns x_ij into a rating on the panel's scale.
+faces, with a dispersion for each face. A panel's standard turns x_ij into a rating on the panel's scale.
 
 The latent value is the arbitrary rule of a drawing game. It says nothing about people, and nothing about faces.
 """
@@ -226,7 +226,7 @@ def load_synthetic(n: int = 1500, test: int = 500, seed: int = 0, panel: str = "
 
 @lru_cache(maxsize=1)
 def _drawn(n: int, seed: int, size: int) -> npt.NDArray[np.uint8]:
-    """The faces of a seed, kept until others are asked for: two panels that rate them cost one drawing."""
+    """The faces of a seed, cached until others are requested: two panels that rate them need one drawing."""
     faces = draw_faces(sample_parameters(n, np.random.default_rng(seed)), size)
     faces.setflags(write=False)
     return faces

@@ -1,4 +1,4 @@
-"""Tables as people keep them (CSV, TSV, XLSX, Parquet): read as they stand, columns found by the usual names."""
+"""Read tables of any usual format (CSV, TSV, XLSX, Parquet) and find columns by their usual names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_table(path: str | os.PathLike[str], sheet: str | int = 0) -> pd.DataFra
         raise CallError(f"{file}: no such table file")
     suffix = file.suffix.lower()
     if suffix not in SUFFIXES:
-        raise CallError(f"{file}: not a kind of table known here; save it as one of {', '.join(SUFFIXES)}")
+        raise CallError(f"{file}: not a known table format; save it as one of {', '.join(SUFFIXES)}")
     try:
         if suffix == ".parquet":
             table = pd.read_parquet(file)
@@ -82,21 +82,21 @@ def texts(column: pd.Series[Any]) -> list[str]:
     return ["" if is_gap(cell) else _text(cell) for cell in column]
 
 
-def find_column(table: pd.DataFrame, given: str | None, usual: Sequence[str], what: str) -> str | None:
-    """The column that the caller named, else the first of the usual names that is there, else None.
+def find_column(table: pd.DataFrame, chosen: str | None, usual: Sequence[str], what: str) -> str | None:
+    """The column that the caller named, else the first column of a usual name, else None.
 
     Case, spaces, hyphens and underscores do not matter.
     """
-    there: dict[str, str] = {}
+    found: dict[str, str] = {}
     for column in table.columns:
-        there.setdefault(_plain(column), column)
-    if given is not None:
-        if given in table.columns:
-            return given
-        if _plain(given) in there:
-            return there[_plain(given)]
-        raise CallError(f"no column {given!r} for the {what}: the table has {examples(list(table.columns), 12)}")
-    return next((there[_plain(name)] for name in usual if _plain(name) in there), None)
+        found.setdefault(_plain(column), column)
+    if chosen is not None:
+        if chosen in table.columns:
+            return chosen
+        if _plain(chosen) in found:
+            return found[_plain(chosen)]
+        raise CallError(f"no column {chosen!r} for the {what}: the table has {examples(list(table.columns), 12)}")
+    return next((found[_plain(name)] for name in usual if _plain(name) in found), None)
 
 
 def find_columns(table: pd.DataFrame, usual: Iterable[str]) -> list[str]:

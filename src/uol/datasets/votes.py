@@ -68,7 +68,7 @@ def read_votes(
     index = ImageIndex(base, find_images(base))
     frame = read_table(table, sheet)
     wanted = {"first image": (first, _FIRST), "second image": (second, _SECOND), "winner": (winner, _WINNER)}
-    columns = {what: find_column(frame, given, usual, what) for what, (given, usual) in wanted.items()}
+    columns = {what: find_column(frame, chosen, usual, what) for what, (chosen, usual) in wanted.items()}
     absent = [what for what, column in columns.items() if column is None]
     if absent:
         raise CallError(f"{label}: no column for the {absent[0]}; name the columns (first=…, second=…, winner=…)")
@@ -111,7 +111,7 @@ def read_votes(
 
 
 def _outcome(winner: str, pair: tuple[Path, Path], index: ImageIndex) -> Order | None:
-    """The order of the pair that a vote tells; names of images go before words, for an image may be called 1."""
+    """The order of the pair by a vote; names of images go before words, since an image may be called 1."""
     found = [path for path in index.find(winner) if path in pair]
     if len(found) == 1:
         return Order.GREATER if found[0] == pair[0] else Order.LESS
@@ -123,7 +123,7 @@ def load_votes(
 ) -> RatedImages:
     """Votes on pairs as rated images: each image's score is its scale value in logits, centred on zero.
 
-    Rating variances stay unknown: votes tell how often images change places, not how single people would rate them.
+    Rating variances stay unknown: votes show how often images change places, not how individuals would rate them.
     """
     if table is None:
         raise CallError("votes need a table: image a, image b, winner (or tie) and, if known, voter")
@@ -131,7 +131,7 @@ def load_votes(
     found = scale_values(votes.first, votes.second, votes.outcome, len(votes.names))
     notes = list(votes.notes)
     if found.islands > 1:
-        notes.append(f"{found.islands} sets of images share no vote: how they stand to each other is a guess")
+        notes.append(f"{found.islands} sets of images share no vote: their order relative to each other is a guess")
     ends = np.array([found.value.min(), found.value.max()])
     low, high = np.floor(ends[0] - 1e-9), np.ceil(ends[1] + 1e-9)
     return RatedImages(

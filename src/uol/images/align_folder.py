@@ -1,4 +1,4 @@
-"""Aligned faces of many photographs in a folder, under the photographs' names, with a table of what is doubtful."""
+"""Write the aligned faces of many photographs to a folder, with a table of doubtful ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = "faces.csv"
 
 
 class FaceRow(NamedTuple):
-    """A photograph, its aligned face (None where there is none), and what is doubtful or went wrong."""
+    """A photograph, its aligned face (None if none was found), and its problems or the error."""
 
     image: str
     face: str | None
@@ -37,7 +37,7 @@ def align_into(
 ) -> list[FaceRow]:
     """Write the aligned face of each image to `out` under its name, and `faces.csv` with a row for each.
 
-    Faces that an earlier run put there are kept, so that a stopped run goes on where it was; what failed is tried
+    Faces that an earlier run wrote are not aligned again, so that a stopped run can be continued; failures are tried
     again. All faces are PNG files.
     """
     folder = Path(out)
@@ -61,7 +61,7 @@ def align_into(
                 rows[names[i]] = FaceRow(names[i], faces[i], "; ".join(result.problems))
             else:
                 rows[names[i]] = FaceRow(names[i], None, str(result))
-    finally:  # a run that is stopped keeps what it has
+    finally:  # a stopped run writes the rows that it has
         found = [rows[name] for name in names if name in rows]
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([FaceRow._fields, *found])

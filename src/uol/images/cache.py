@@ -1,4 +1,4 @@
-"""Decoded, resized images of a data set in one memory-mapped file: decode once, and later epochs read no JPEG."""
+"""A data set's decoded and resized images in one memory-mapped file, so that later runs decode no JPEG."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from uol.images.framing import Framer, Framing, pack_images
 from uol.images.read import Images
 from uol.storage.files import replacing, write_json
 
-VERSION = 1  # raise it whenever a change of decoding or resizing changes a pixel: old files are then passed over
+VERSION = 1  # raise it whenever a change of decoding or resizing changes a pixel: older files are then ignored
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -41,8 +41,8 @@ def cached_images(
 ) -> Pixels:
     """Images as `pack_images` gives them, uint8 (n, 3, resize, resize), from one file that is mapped, not read.
 
-    Only lists of paths are kept in the folder (default: that of the face cache); arrays and PIL images are packed
-    directly. A file that changed, by path, size or time, makes a new cache; a damaged cache is made anew. What is
+    Only lists of paths are stored in the folder (default: that of the face cache); arrays and PIL images are packed
+    directly. A file that changed, by path, size or time, makes a new cache; a damaged cache is replaced. What is
     written to the array stays in memory. `progress(done, total)` is called while images are decoded. Raises one
     `UolError` where images cannot be read, with their number and the first of them.
     """
@@ -59,11 +59,11 @@ def cached_images(
     except UolError as error:
         if not isinstance(error.__cause__, OSError):
             raise
-        warnings.warn(f"decoded images are not kept: {error}", stacklevel=2)  # a full disk must not stop a training
+        warnings.warn(f"decoded images are not cached: {error}", stacklevel=2)  # a full disk must not stop a training
         return np.stack(list(_decode(images, resize, progress, framing)))
     pixels = _read(place, shape)
     if pixels is None:
-        raise UolError(f"{place}: what was just written there reads differently; free or replace that disk")
+        raise UolError(f"{place}: the file just written reads back differently; check the disk")
     return pixels
 
 
@@ -84,7 +84,7 @@ def _key(paths: Sequence[PathLike], resize: int, framing: Framing) -> str:
             state = os.stat(path)
             known = f"{state.st_size} {state.st_mtime_ns}"
         except OSError:
-            known = "missing"  # which decoding will report
+            known = "missing"  # decoding will report it
         digest.update(f"{folders[parent]}\0{name}\0{known}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
@@ -124,11 +124,11 @@ def _write(place: Path, shape: tuple[int, ...], rows: Iterator[Pixels]) -> None:
         for row in rows:
             file.write(row.data)  # not through a map: on a full disk that would end the process, this raises
             checksums.append(zlib.crc32(row.data))
-    write_json(_sidecar(place), {"shape": list(shape), "crc32": checksums})  # last: it vouches for the pixels
+    write_json(_sidecar(place), {"shape": list(shape), "crc32": checksums})  # last: without it the pixels do not count
 
 
 def _read(place: Path, shape: tuple[int, ...]) -> Pixels | None:
-    """The pixels kept at `place`, mapped; None where they are missing or damaged."""
+    """The pixels stored at `place`, mapped; None where they are missing or damaged."""
     try:
         known: dict[str, Any] = json.loads(_sidecar(place).read_text(encoding="utf-8"))
         pixels: Pixels = np.load(place, mmap_mode="c", allow_pickle=False)

@@ -24,7 +24,7 @@ POINTS = ("left_eye", "right_eye", "nose", "mouth_left", "mouth_right")
 class Attempt(NamedTuple):
     """One way to look: longest side and smallest face in pixels, padding (part of the side), quarter turns.
 
-    A `lenient` one lets more candidates through the detector's first two stages; the third judges them as ever.
+    A `lenient` one lets more candidates through the detector's first two stages; the third is unchanged.
     """
 
     side: int
@@ -65,7 +65,7 @@ _import_lock = threading.Lock()
 def detect(pixels: npt.NDArray[np.uint8]) -> list[Found]:
     """Faces in RGB pixels (H, W, 3), each with its box, five points and confidence.
 
-    Where no face is `CERTAIN`, the photograph may lie on its side or its head without EXIF to say so: the other
+    Where no face is `CERTAIN`, the photograph may lie on its side or its head without EXIF stating it: the other
     orientations are tried, and one is taken if it shows a certain face. Where there is none, the retries follow.
     """
     found = _look(pixels, UPRIGHT)
@@ -131,17 +131,17 @@ def turn_back(points: Floats, turns: int, width: int, height: int) -> Floats:
 
 
 def _detector(attempt: Attempt) -> Any:
-    # One of each kind per thread: a network holds the input it was given until it is asked for the output.
-    kept: dict[bool, Any] = _local.__dict__.setdefault("detectors", {})
-    if attempt.lenient not in kept:
-        kept[attempt.lenient] = load_detector(LENIENT_STAGES if attempt.lenient else STRICT_STAGES)
-    detector = kept[attempt.lenient]
+    # One of each kind per thread: a network stores its input until its output is requested.
+    loaded: dict[bool, Any] = _local.__dict__.setdefault("detectors", {})
+    if attempt.lenient not in loaded:
+        loaded[attempt.lenient] = load_detector(LENIENT_STAGES if attempt.lenient else STRICT_STAGES)
+    detector = loaded[attempt.lenient]
     detector.min_face_size = attempt.smallest
     return detector
 
 
 def load_detector(stages: tuple[float, float, float]) -> Any:
-    """The package's detector, with its second and third network computed rightly; `UolError` where they are not.
+    """The package's detector, with its second and third network computed correctly; `UolError` if they are not.
 
     OpenCV 5.0's default engine is wrong on those two (points 1 to 2 % of the frame too far right and down); its
     classic engine agrees with the ONNX reference and onnxruntime to six digits. The first is right on either.
@@ -182,11 +182,13 @@ class FixedBatch:
 
 
 def check_points(network: Any, version: str) -> None:
-    """Refuse a network that does not give the known ten numbers for a known input."""
+    """Raise `UolError` if the network does not give the ten known numbers for a known input."""
     network.setInput(np.linspace(-1, 1, 48 * 48 * 3, dtype=np.float32).reshape(1, 48, 48, 3))
     _, points, _ = network.forward(["dense_5", "dense_6", "softmax_2"])
     if not np.allclose(points, KNOWN_POINTS, atol=1e-3):
-        raise UolError(f"OpenCV {version} computes the face detector wrongly: install another opencv-python-headless")
+        raise UolError(
+            f"OpenCV {version} computes the face detector wrongly: install another version of opencv-python-headless"
+        )
 
 
 def _import(name: str) -> Any:

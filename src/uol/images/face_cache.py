@@ -1,4 +1,4 @@
-"""Aligned faces kept on disk by content, and the bulk run that uses them: align once, read ever after."""
+"""Aligned faces cached on disk by image content, and aligning many images with that cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
 from uol.images.read import ImageLike, read_image
 from uol.storage.files import replacing, write_json
 
-VERSION = 1  # raise it whenever a change of detection or alignment changes a pixel: old entries are then passed over
+VERSION = 1  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
 
 
 def default_folder() -> Path:
@@ -34,7 +34,7 @@ def default_folder() -> Path:
 
 
 class FaceCache:
-    """Aligned faces in a folder: `faces/ab/abcd….json` says what was found, the `.png` beside it is the crop.
+    """Aligned faces in a folder: `faces/ab/abcd….json` describes the face, the `.png` of the same name is the crop.
 
     The key is a digest of the image's content, the size and `VERSION`; a name or a date does not matter.
     """
@@ -82,9 +82,9 @@ class FaceCache:
             return
         try:
             _write(place, aligned)
-        except UolError as error:  # the face itself is good: say it once and go on without keeping
+        except UolError as error:  # the face itself is good: warn once and continue without storing
             self._writable = False
-            warnings.warn(f"aligned faces are not kept: {error}", stacklevel=3)
+            warnings.warn(f"aligned faces are not cached: {error}", stacklevel=3)
 
 
 def align_many(
@@ -94,12 +94,12 @@ def align_many(
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
 ) -> Iterator[tuple[int, AlignedFace | ImageError]]:
-    """Align many images, in order: (index, aligned face), or (index, error) where an image fails; none ends the run.
+    """Align many images, in order: (index, aligned face), or (index, error) for an image that fails.
 
-    `progress(done, total)` is called after each. With a cache, its size counts. Threads (`workers`) help
-    where cores are free: most of the time is spent in OpenCV, outside Python's lock.
+    `progress(done, total)` is called after each. A cache's size replaces `size`. Threads (`workers`) help where cores
+    are free: most of the time is spent in OpenCV, outside Python's lock.
     """
-    opencv()  # a missing package is one error at the start, not one for each image
+    opencv()  # if the package is missing: one error at the start, not one for each image
     total = len(images)
 
     def one(index: int) -> AlignedFace | ImageError:
@@ -122,7 +122,7 @@ def align_many(
             waiting: deque[Future[AlignedFace | ImageError]] = deque()
             for index in range(total):
                 waiting.append(pool.submit(one, index))
-                if len(waiting) > 4 * workers:  # a bounded queue: crops not yet asked for must not fill the memory
+                if len(waiting) > 4 * workers:  # a bounded queue: waiting crops must not fill the memory
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -170,5 +170,5 @@ def _read(place: Path, size: int) -> AlignedFace | str | None:
         points = np.array(found["points"], np.float64).reshape(5, 2)
         face = Face((left, top, width, height), points, float(found["confidence"]), bool(found["steady"]))
         return AlignedFace(image, face, tuple(map(str, entry["problems"])))
-    except (OSError, ValueError, KeyError, TypeError, SyntaxError):  # SyntaxError: Pillow's word for a broken PNG
+    except (OSError, ValueError, KeyError, TypeError, SyntaxError):  # SyntaxError: Pillow raises it for a broken PNG
         return None

@@ -1,4 +1,4 @@
-"""Find, align and crop a face, so that any photograph is framed as SCUT-FBP5500 frames its faces.
+"""Find, align and crop a face, so that any photograph is framed like those of SCUT-FBP5500.
 
 photograph → detected faces, five points each → the main one → similarity transform to `TEMPLATE` → square crop.
 """
@@ -33,8 +33,8 @@ BYSTANDER = 0.25  # a face under a quarter of the main one's size is background,
 NEARLY_LARGEST = 0.8  # faces this near to the largest are equals: the one nearest the centre is meant
 TINY_EYES = 20.0  # pixels between the eyes; at 256 the template has 62, so less is enlarged more than threefold
 TURNED = 0.35  # nose off the middle of the eyes, in eye distances: 7 % of MEBeauty's heads, one of SCUT-FBP5500's
-TILTED = 45.0  # degrees off upright: no head is held so (MEBeauty's most tilted: 34°), the photograph lies on its side
-CUT_OFF = 0.10  # part of the face beyond the photograph; up to there only hair or an ear is missing
+TILTED = 45.0  # degrees off upright: the photograph lies on its side, no head is tilted so far (MEBeauty: 34°)
+CUT_OFF = 0.10  # part of the face outside the photograph; below it only hair or an ear is missing
 SETTLED = 0.01  # eyes found this near to the template need no second look
 MISPLACED = 0.03  # eyes found further away than this are reported
 MAX_LOOKS = 4
@@ -43,7 +43,7 @@ _WARP_LIMIT = 30_000  # OpenCV's warp counts source pixels in 16 bits
 
 
 class FaceError(ImageError):
-    """An image in which no face was found; a run over many images names it and goes on."""
+    """An image in which no face was found; a run over many images reports it and continues."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +103,15 @@ def find_faces(image: ImageLike, size: int = 256) -> list[AlignedFace]:
 
 
 def no_face(image: ImageLike) -> str:
-    """The one line that says that an image, named where it is a file, shows no face."""
+    """The error text for an image without a face, with its name if it is a file."""
     name = f"{os.fspath(image)}: " if isinstance(image, str | os.PathLike) else ""
-    return f"{name}no face found; give a photograph in which a face is seen from the front"
+    return f"{name}no face found; use a photograph that shows a face from the front"
 
 
 def detect_faces(image: ImageLike) -> list[Face]:
     """All faces of an image, surest first; empty where there are none, even at other scales and orientations.
 
-    Each that is not far smaller than the largest is looked at again in its own aligned crop: where the detector, now
+    Each that is not far smaller than the largest is looked at again in its aligned crop: where the detector, now
     seeing it upright and at the usual size, finds an eye more than `SETTLED` away from the template, its new points
     are tried, and the best of `MAX_LOOKS` are kept.
     """
@@ -126,7 +126,7 @@ def choose_main(faces: Sequence[Face], photo: tuple[int, int] | None = None) -> 
     """The largest face among the sure ones (among all, where none is sure).
 
     Faces of at least `NEARLY_LARGEST` times its size are its equals: of these, the one nearest the centre of the
-    photograph (width, height) is taken where that is given.
+    photograph (width, height) is taken, if its size is given.
     """
     if not faces:
         raise CallError("no faces to choose from")
@@ -181,7 +181,7 @@ def nose_offset(points: Floats) -> float:
 
 
 def outside(face: Face, photo: tuple[int, int]) -> float:
-    """The part of the face's ellipse in the aligned frame that lies beyond the photograph of (width, height)."""
+    """The part of the face's ellipse in the aligned frame that lies outside the photograph of (width, height)."""
     angles, radii = np.meshgrid(np.arange(0, 2 * np.pi, np.pi / 24), np.sqrt((np.arange(12) + 0.5) / 12))
     disc = np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=-1).reshape(-1, 2)
     frame = np.array(ELLIPSE_CENTRE) + disc * np.array(ELLIPSE_RADII)

@@ -1,4 +1,4 @@
-"""Decoding images of any origin into upright 8-bit RGB, and finding them in folders."""
+"""Read image files of any format as upright 8-bit RGB, and find them in folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_image(image: ImageLike) -> Image.Image:
     """Decode a path, PIL image or uint8 array (H×W, H×W×3 or H×W×4 with transparency) to an upright RGB image.
 
     EXIF orientation is honoured, transparency is laid over white, 16-bit and CMYK are converted, and of an
-    animation the first frame is taken. Raises `ImageError` with one line where that cannot be done.
+    animation the first frame is taken. Raises `ImageError` with one line if the image cannot be read.
     """
     if isinstance(image, np.ndarray):
         return _from_array(image)
@@ -53,7 +53,7 @@ def read_image(image: ImageLike) -> Image.Image:
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
-    """All image files below `folder`, sorted; hidden files are passed over."""
+    """All image files below `folder`, sorted; hidden files are skipped."""
     root = Path(folder)
     if not root.is_dir():
         raise CallError(f"{root}: no such folder")

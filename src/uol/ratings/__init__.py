@@ -1,1 +1,1 @@
-"""Ratings: scales, raters, how far they agree, and images with what a panel said of them."""
+"""Ratings: scales, raters, how far they agree, and rated images."""

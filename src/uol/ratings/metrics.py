@@ -37,11 +37,11 @@ def pearson_gap(pc: float, free: int, other: float, other_free: int) -> tuple[fl
     Zou's: with (l, u) and (l', u') the intervals of both, from PC − other − √((PC − l)² + (u' − other)²) to
     PC − other + √((u − PC)² + (other − l')²).
     """
-    own, others = pearson_interval(pc, free), pearson_interval(other, other_free)
-    if own is None or others is None:
+    one, two = pearson_interval(pc, free), pearson_interval(other, other_free)
+    if one is None or two is None:
         return None
     gap = pc - other
-    return gap - math.hypot(pc - own[0], others[1] - other), gap + math.hypot(own[1] - pc, other - others[0])
+    return gap - math.hypot(pc - one[0], two[1] - other), gap + math.hypot(one[1] - pc, other - two[0])
 
 
 def spearman(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

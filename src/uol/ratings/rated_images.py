@@ -1,4 +1,4 @@
-"""Images with what a panel of raters said of them: the one form that every data set takes."""
+"""Images with a panel's ratings: the one form that every data set takes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RatedImages:
         if bad.size and self.rated:
             raise UolError(
                 f"{self.name}: {bad.size} of {n} images have no score (first: {self.names[bad[0]]}); "
-                "give every image at least one rating or leave it out"
+                "rate every image at least once or remove it"
             )
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class RatedImages:
         return digest.hexdigest()
 
     def division(self, split: Split) -> str:
-        """A digest of which images train and which test, by name: the same for the same split, whatever its name."""
+        """A digest of which images train and which test, by name: equal for equal splits of any name."""
         parts = [[self.names[i] for i in rows] for rows in split]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 

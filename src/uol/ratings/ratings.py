@@ -19,9 +19,9 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """What each rater said of each image: `matrix` is images × raters, NaN where a rater did not rate.
+    """The rating of each image by each rater: `matrix` is images × raters, NaN where a rater did not rate.
 
-    Every image has at least one rating and its own name; a rater may have none (after `subset`).
+    Every image has at least one rating and a unique name; a rater may have no rating (after `subset`).
     """
 
     matrix: Floats
@@ -41,7 +41,7 @@ class Ratings:
         for what, names in (("image", self.images), ("rater", self.raters)):
             name, times = Counter(names).most_common(1)[0]
             if times > 1:
-                raise UolError(f"{what} {name} is there {times} times: give each {what} a name of its own")
+                raise UolError(f"{what} {name} occurs {times} times: give each {what} a unique name")
         infinite = np.argwhere(np.isinf(self.matrix))
         if infinite.size:
             image, rater = infinite[0]
@@ -50,7 +50,7 @@ class Ratings:
             )
         unrated = np.flatnonzero(np.isnan(self.matrix).all(axis=1))
         if unrated.size:
-            raise UolError(f"image {self.images[unrated[0]]} has no rating: rate it or leave it out")
+            raise UolError(f"image {self.images[unrated[0]]} has no rating: rate it or remove it")
 
     @classmethod
     def from_long(cls, images: Sequence[Any], raters: Sequence[Any], values: Sequence[Any]) -> Ratings:

@@ -29,8 +29,8 @@ _MAX_COINCIDENCE_CELLS = 2**25  # images × values² that the krippendorff packa
 class IntraclassCorrelation(NamedTuple):
     """How much of the variance of one rating, and of the mean of a panel, is due to the image.
 
-    `raters_per_image` is the harmonic mean of the ratings per image, the size of panel that `average` speaks of.
-    Variances are NaN where they cannot be told apart, and the correlations also where nothing varies.
+    `raters_per_image` is the harmonic mean of the ratings per image, the size of panel that `average` refers to.
+    Variances are NaN where they cannot be separated, and the correlations also where nothing varies.
     """
 
     single: float
@@ -42,7 +42,7 @@ class IntraclassCorrelation(NamedTuple):
 
 
 class SplitHalf(NamedTuple):
-    """Mean correlation of two halves of the panel, and what it foretells for the whole panel."""
+    """Mean correlation of two halves of the panel, and the prediction for the whole panel."""
 
     correlation: float
     spearman_brown: float
@@ -101,7 +101,7 @@ def krippendorff_alpha(matrix: Floats, level: str = "interval") -> float:
     if len(pairable) * len(values) ** 2 > _MAX_COINCIDENCE_CELLS:
         raise UolError(
             f"Krippendorff's {level} alpha of {len(pairable):,} images with {len(values):,} different ratings "
-            "does not fit memory: round the ratings or take the interval level"
+            "does not fit in memory: round the ratings or use the interval level"
         )
     cells = np.bincount(rows * len(values) + codes, minlength=len(pairable) * len(values))
     return krippendorff_alpha_from_counts(cells.reshape(len(pairable), len(values)), values, level)
@@ -148,7 +148,7 @@ def split_half_from_counts(counts: npt.ArrayLike, levels: npt.ArrayLike, draws: 
     table, values = _as_counts(counts, levels)
     whole = np.rint(table).astype(np.int64)
     if np.any(np.abs(table - whole) > 1e-6):
-        raise UolError("halves can be drawn from whole numbers of ratings only: some of the counts are fractions")
+        raise UolError("split halves need whole numbers of ratings, but some counts are fractions")
     whole = whole[whole.sum(axis=1) > 1]
     rng = np.random.default_rng(seed)
     size = whole.sum(axis=1)
@@ -211,7 +211,7 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
 def _correlate_columns(x: Floats, y: Floats, used: Bools, ratings: Floats) -> Floats:
     """Pearson correlation of each column of x with that of y over the rows `used`; NaN where it is not defined.
 
-    The largest of `ratings`, of which x and y are means, tells what differs by rounding only.
+    The largest of `ratings`, of which x and y are means, shows what differs by rounding only.
     """
     rounding = 1e-12 * np.abs(ratings).max(initial=0.0)
     size = used.sum(axis=0)

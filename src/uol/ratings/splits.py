@@ -1,8 +1,8 @@
-"""Splits inside the training images of another: to choose settings by, without its test images.
+"""Splits of the training images of another split, for choosing settings without its test images.
 
-`fold-1-inner` tests on a quarter of fold 1's training images, the same whatever the seed of a run.
-`fold-1-without-caucasian` trains on those that are in no group of that name and tests on those that are: how well what
-is learnt carries over to faces of a kind that was not seen.
+`fold-1-inner` tests on a quarter of fold 1's training images, the same for every seed of a run.
+`fold-1-without-caucasian` trains on those that are in no group of that name and tests on those that are: how well a
+network does on faces of a group that it has not seen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _QUARTER = 4
 
 
 def find_split(rated: RatedImages, name: str) -> Split | None:
-    """A split of a data set, or one inside it, by name; None where there is none of that name."""
+    """A split of a data set, or one inside it, by name; None if there is no such split."""
     if name in rated.splits:
         return rated.splits[name]
     outer, found, group = name.partition(_WITHOUT)
@@ -35,12 +35,12 @@ def find_split(rated: RatedImages, name: str) -> Split | None:
 
 def _divided(train: Indices, tested: np.ndarray[tuple[int], np.dtype[np.bool_]], what: str) -> Split:
     if tested.all() or not tested.any():
-        raise CallError(f"the training images of {what} leave none to train on, or none to test on")
+        raise CallError(f"a split of the training images of {what} has no image to train on, or none to test on")
     return Split(train[~tested], train[tested])
 
 
 def _in_group(rated: RatedImages, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether an image is in a group of that name, in whatever column."""
+    """Whether an image is in a group of that name, in any column."""
     words = [rated.groups[column].astype(str).str.strip().str.lower().to_numpy() for column in rated.groups]
     found = np.zeros(len(rated), bool)
     for column in words:

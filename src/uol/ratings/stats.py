@@ -1,4 +1,4 @@
-"""What a rated data set is like: scores, disagreement, reliability and groups, as one JSON-ready object."""
+"""Statistics of a rated data set, ready for JSON: scores, disagreement, reliability and groups."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from uol.ratings.reliability import (
 
 MOST_GROUPS = 40
 _BINS = 20
-_FEWEST = 10  # images of a group whose reliability is told
-_FEW_COLUMNS = 3  # of groups, up to which two are crossed
+_FEWEST = 10  # images that a group needs for its reliability to be reported
+_FEW_COLUMNS = 3  # of groups: with more of them, none are crossed
 
 
 def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
@@ -102,11 +102,11 @@ def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[
     """One row per group: images, mean score with its 95 % interval, sd, mean rating variance, reliability.
 
     `spearman_brown` is of the panel's means within the group; √ of it is the highest correlation with them that can be
-    hoped for, which differs between groups, as their range of scores does.
+    expected, which differs between groups, as their range of scores does.
     """
     rows = []
-    told = rated.groups[list(names)].astype(object).fillna("").astype(str).replace("", "unknown")
-    for values, members in told.groupby(list(names)).indices.items():
+    labels = rated.groups[list(names)].astype(object).fillna("").astype(str).replace("", "unknown")
+    for values, members in labels.groupby(list(names)).indices.items():
         inside = rated.subset(members)
         scores, variances = inside.scores, inside.variances
         n = len(scores)
@@ -129,7 +129,7 @@ def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[
 
 
 def _spearman_brown(rated: RatedImages, seed: int) -> float | None:
-    """The reliability of the means of these images, None where it cannot be told."""
+    """The reliability of the means of these images, None where it cannot be computed."""
     if len(rated) < _FEWEST:
         return None
     if rated.ratings is not None:

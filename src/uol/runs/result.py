@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from uol.errors import UolError
 from uol.storage.files import plain, write_text
-from uol.storage.validation import read_checked
+from uol.storage.validation import read_validated
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
 _LATER = {
@@ -329,7 +329,7 @@ def same_division(one: str | None, other: str | None) -> bool:
 
 def read_result(path: Path) -> Result:
     """Read and check one result; what is wrong is said in one line."""
-    return read_checked(Result, path)
+    return read_validated(Result, path)
 
 
 def write_result(path: Path, result: Result) -> None:

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, tensors, checked JSON, and where a result came from."""
+"""Files: written whole or not at all, tensors, validated JSON, and where a result came from."""

@@ -19,14 +19,14 @@ from uol.errors import CallError
 
 
 class Commit(NamedTuple):
-    """The commit of this code, None where it is not in a git checkout, and whether files were changed since.
+    """The commit of this code (None outside a git checkout) and whether files have changed since.
 
-    `told` where UOL_COMMIT names it, whose word is taken.
+    `from_environment`: the environment variable UOL_COMMIT states it, which is not verified.
     """
 
     id: str | None
     modified: bool
-    told: bool = False
+    from_environment: bool = False
 
 
 def command() -> str:
@@ -35,12 +35,12 @@ def command() -> str:
 
 
 def of_code(code: Commit) -> dict[str, str | bool | None]:
-    """What to keep of the code and the command that make a result."""
+    """The code and the command that produce a result, as stored with it."""
     return {
         "command": command(),
         "commit": code.id,
         "modified": code.modified,
-        "told": code.told,
+        "told": code.from_environment,
         "uol": uol.__version__,
     }
 
@@ -51,23 +51,23 @@ def now() -> str:
 
 
 def commit() -> Commit:
-    """The commit of the checkout that this package runs from; files that git does not track count as no change.
+    """The commit of the checkout that this package runs from; files that git does not track are ignored.
 
-    Where code is copied to a machine without its repository, the environment variable UOL_COMMIT names its commit.
+    On a machine without the repository, set the environment variable UOL_COMMIT to the commit of the code.
     """
     if named := os.environ.get("UOL_COMMIT"):
         if not re.fullmatch(r"[0-9a-f]{40}", named):
             raise CallError(f"UOL_COMMIT={named}: not a commit, which has 40 hexadecimal digits")
-        return Commit(named, False, told=True)
+        return Commit(named, False, from_environment=True)
     folder = Path(__file__).resolve().parent
     identity = _git(folder, "rev-parse", "HEAD")
     if identity is None or _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
-        return Commit(None, False)  # installed elsewhere, even if that lies inside somebody's checkout
+        return Commit(None, False)  # an installed copy, even if its folder lies inside another checkout
     return Commit(identity, bool(_git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/")))
 
 
 def hardware() -> dict[str, str | None]:
-    """What this machine computes with."""
+    """Processor, GPU, Python and torch of this machine."""
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,

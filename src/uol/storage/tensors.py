@@ -18,5 +18,5 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     with replacing(path) as temporary:
         try:
             save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, temporary, metadata)
-        except SafetensorError as error:  # its word for a full disk, too
+        except SafetensorError as error:  # raised for a full disk too
             raise UolError(f"cannot write {path}: {error}") from error

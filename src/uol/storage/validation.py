@@ -1,4 +1,4 @@
-"""Reading and checking what is stored, and what a check found, in one line."""
+"""Read and validate stored JSON; problems become errors of one line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from uol.errors import UolError
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def read_checked(kind: type[Model], path: Path) -> Model:
-    """A JSON file as a checked model; what is wrong with it is said in one line."""
+def read_validated(kind: type[Model], path: Path) -> Model:
+    """Read a JSON file as a pydantic model; `UolError` names the first problem."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -25,7 +25,7 @@ def read_checked(kind: type[Model], path: Path) -> Model:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that a check found, as `field: what is wrong`."""
+    """The first problem that validation found, as `field: what is wrong`."""
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":

@@ -22,7 +22,7 @@ from uol.scoring.folder import PROVENANCE, load_model
 from uol.scoring.released import find_model, fingerprint
 from uol.storage import provenance
 from uol.storage.files import write_json
-from uol.storage.validation import read_checked
+from uol.storage.validation import read_validated
 from uol.training.batches import PackedImages
 from uol.training.method import Predictions
 
@@ -156,7 +156,7 @@ def measure_anchoring(
         points=points,
         command=provenance.command(),
         commit=code.id,
-        told=code.told,
+        told=code.from_environment,
         uol=uol.__version__,
         hardware=Hardware.model_validate(provenance.hardware()),
         made=provenance.now(),
@@ -184,4 +184,4 @@ def write_anchoring(results: Path, found: Anchoring) -> Path:
 
 def read_anchorings(folder: Path) -> list[Anchoring]:
     """The curves in a folder of results."""
-    return [read_checked(Anchoring, path) for path in sorted(folder.glob(f"{PREFIX}*.json"))]
+    return [read_validated(Anchoring, path) for path in sorted(folder.glob(f"{PREFIX}*.json"))]

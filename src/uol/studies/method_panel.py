@@ -19,7 +19,7 @@ from uol.runs.result import Correlation, Name, Result, check_repeatable, is_fold
 from uol.runs.transfer import GREY_FERET
 from uol.storage import provenance
 from uol.storage.files import write_json
-from uol.storage.validation import read_checked
+from uol.storage.validation import read_validated
 from uol.studies.plans import BASE, PLANS
 
 PANEL_DATA = ("color-feret", GREY_FERET)
@@ -118,7 +118,7 @@ def write_panel(results: Path, panel: Panel) -> Path:
 
 def read_panels(folder: Path) -> list[Panel]:
     """The panels in a folder of results."""
-    return [read_checked(Panel, path) for path in sorted(folder.glob(f"{PREFIX}*.json"))]
+    return [read_validated(Panel, path) for path in sorted(folder.glob(f"{PREFIX}*.json"))]
 
 
 def _member(folds: Sequence[Agreement]) -> Member:
