@@ -45,7 +45,9 @@ def test_list(uol):
     code, out, _ = uol("list", "--json")
     assert code == 0
     rows = {row["name"]: row for row in json.loads(out)}
-    assert {"scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs", "own", "votes", "synthetic"} == set(rows)
+    assert {"scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs", "omi", "own", "votes", "synthetic"} == set(
+        rows
+    )
     assert rows["mebeauty"]["scale"] == [1, 10]
     code, out, _ = uol("list")
     assert "scut-fbp5500" in out
@@ -151,7 +153,7 @@ def test_fetch_fails_in_one_line_and_leaves_nothing(uol, tmp_path, monkeypatch):
 
 
 def test_wrong_folders_are_refused_in_one_line(uol, tmp_path):
-    for name in ("scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs"):
+    for name in ("scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs", "omi"):
         code, out, err = uol("stats", name, tmp_path)
         assert (code, out) == (2, ""), name
         assert len(err.strip().splitlines()) == 1

@@ -87,6 +87,21 @@ def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tm
     assert len(shown["transfer"].strip().splitlines()) <= 1
 
 
+def test_a_set_that_no_panel_rated_is_read_on_each_panel(uol, two, tmp_path):
+    run = tmp_path / "run"
+    code, _, err = uol(*command(two, "--out", run, split="whole", beside="own={}:whole"))
+    assert code == 0, err
+    tables = []
+    for model, place in ((run, run), (run / "panels" / "severe" / "model", run / "panels" / "severe")):
+        code, out, err = uol("evaluate", model, "--data", "synthetic", "--split", "whole", "--json")
+        assert code == 0, err
+        told = json.loads((place / "evaluations" / "synthetic-a.json").read_text())
+        assert told["pc"] == json.loads(out)["pc"]
+        tables.append(pd.read_csv(place / "evaluations" / "synthetic-a.csv"))
+    assert len(tables[0]) == len(tables[1]) == told["images"]
+    assert not np.allclose(tables[0]["value"], tables[1]["value"])  # on scales of 1 to 5 and 1 to 10
+
+
 def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b, tmp_path):
     matrix = drawn_b.ratings.matrix
     rows, raters = np.nonzero(~np.isnan(matrix))

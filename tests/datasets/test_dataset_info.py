@@ -7,7 +7,7 @@ from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.errors import CallError
 from uol.ratings.scale import Scale
 
-REAL = ["scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs"]
+REAL = ["scut-fbp5500", "mebeauty", "hot-or-not", "color-feret", "mifs", "omi"]
 
 
 @pytest.mark.parametrize("name", [*REAL, "own", "votes", "synthetic"])

@@ -82,6 +82,33 @@ def test_model_gives_gaussians():
     assert torch.allclose(gaussians.log_variance, torch.tensor(-2.0))  # as initialised, whatever the image
 
 
+def test_a_comparator_starts_with_differences_or_at_random():
+    halves = {}
+    for of_differences in (True, False):
+        torch.manual_seed(0)
+        made = Comparator(D, H, of_differences)
+        halves[of_differences] = made.first.weight.detach().split(D, 1)
+    (left, right), (same, own) = halves[True], halves[False]
+    assert torch.equal(right, -left)
+    assert torch.equal(same, left)  # what is drawn is the same
+    assert not torch.allclose(own, -same)
+
+
+def test_images_may_be_less_the_mean_alone():
+    config = ModelConfig(backbone="test_byobnet", resize=32, crop=32)
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    divided, plain = OrderModel(config), OrderModel(config.model_copy(update={"normalise": "mean"}))
+    plain.load_state_dict(divided.state_dict())
+    backbone = plain.backbone
+    assert torch.equal(backbone.deviation, torch.ones(3, 1, 1))
+    assert torch.equal(backbone.mean, divided.backbone.mean)
+    mean, deviation = divided.backbone.mean, divided.backbone.deviation
+    with torch.no_grad():
+        undone = mean + (images / 255 - mean) * deviation  # which division makes images less the mean again
+        assert torch.allclose(plain.eval()(images).mean, divided.eval()(undone).mean, atol=1e-5)
+        assert not torch.allclose(plain(images).mean, divided(images).mean, atol=1e-3)
+
+
 def test_points_have_no_spread():
     config = ModelConfig(backbone="test_byobnet", resize=32, crop=32, dimensions=D, hidden=H, uncertain=False)
     gaussians = OrderModel(config)(torch.zeros(2, 3, 32, 32))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from uol import datasets
 from uol.datasets import mifs, scut_fbp5500
+from uol.datasets.checks import read_contents
 from uol.ratings.rated_images import RatedImages
-from uol.ratings.reliability import split_half
+from uol.ratings.reliability import split_half, split_half_from_counts
 
 
 def folder(shared_data: Path, name: str) -> Path:
@@ -129,3 +131,35 @@ def test_feret_grey_derivative_has_1204_frontal_faces(shared_data):
     assert set(images.groups["pose"]) == {"fa"}
     one_each = datasets.load("color-feret", folder(shared_data, "feret-gray"), one_per_person=True)
     assert len(one_each) == images.groups["person"].nunique()
+
+
+@pytest.fixture(scope="module")
+def omi(shared_data: Path) -> RatedImages:
+    return datasets.load("omi", folder(shared_data, "omi"))
+
+
+def test_omi_has_the_faces_of_perceived_adults(omi):
+    assert len(omi) == 854
+    assert omi.groups["gender"].value_counts().to_dict() == {"female": 430, "male": 424}
+    assert omi.groups["ethnicity"].value_counts().to_dict()["white"] == 540
+    assert omi.counts.mean() == pytest.approx(31, abs=0.5)
+    assert np.isfinite(omi.variances).all()
+    assert [len(split.test) for split in omi.splits.values()] == pytest.approx([171] * 5, abs=1)
+    halves = split_half_from_counts(omi.histograms, omi.levels, draws=20)
+    assert halves.correlation == pytest.approx(0.852, abs=0.01)
+
+
+def test_omi_means_are_those_of_all_trials(omi, shared_data):
+    """The published means also count repeated and filled-in trials, which are not read."""
+    base = folder(shared_data, "omi")
+    table = pd.read_csv(base / "attribute_ratings.zip")
+    published = pd.read_csv(base / "attribute_means.csv").set_index("stimulus")["attractive"]
+    every = table[table["attribute"] == "attractive"].groupby("stimulus")["rating"].mean()
+    np.testing.assert_allclose(every[published.index], published, atol=1e-6)
+    own = published[[int(Path(name).stem) for name in omi.names]].to_numpy()
+    assert np.abs(omi.scores - own).mean() < 1.5
+    assert np.corrcoef(omi.scores, own)[0, 1] > 0.99
+
+
+def test_omi_has_no_near_duplicates(omi):
+    assert len(np.unique(read_contents(omi.images).groups)) == len(omi)

@@ -62,6 +62,26 @@ def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn
     assert "finished: PC" in log[1]
 
 
+def test_all_images_train_where_none_are_held_out(drawn, tmp_path):
+    """As in the paper: intervals are then the likelihood's own. Scores by samples are the same when asked again."""
+    scoring = {"samples": 4, "outcomes": "hard", "both_directions": False}
+    model = quick_recipe().model.model_dump() | {"normalise": "mean"}
+    recipe = quick_recipe(held_out=0, epochs=12, model=model, comparator_start="random", scoring=scoring)
+    result = tried(drawn, tmp_path / "run", recipe)
+    assert (result.provenance.data.training, result.provenance.data.held_out) == (60, 0)
+    assert not (tmp_path / "run" / "held-out.csv").exists()
+    scorer = Scorer.from_pretrained(tmp_path / "run" / "model")
+    assert scorer.config.normalise == "mean"
+    assert (scorer.calibration.images, scorer.calibration.slope, scorer.calibration.floor) == (0, 1, 0)
+    assert scorer.calibration.dispersion_intercept is not None
+    table = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    test = PackedImages.pack(drawn, recipe.model).subset(drawn.splits["default"].test)
+    figures, again = evaluate_on(scorer, test)
+    assert np.allclose(again["value"], table["value"], atol=1e-4)
+    assert (again["low"] < again["high"]).all()
+    assert figures["pc"] == pytest.approx(result.metrics.pc, abs=1e-4)
+
+
 def test_a_network_that_is_trained_with_attributes_is_tested_with_them(drawn, tmp_path):
     groups = pd.DataFrame({"gender": ["female", "male"] * 40, "ethnicity": ["asian", "caucasian", "black", ""] * 20})
     rated, recipe = replace(drawn, groups=groups), quick_recipe(method="aanet")

@@ -103,6 +103,13 @@ def test_a_folder_that_names_the_border_of_faces_still_loads(copy):
     assert read_config(copy) == before
 
 
+def test_a_folder_from_before_division_was_a_choice_divides(copy):
+    config = json.loads((copy / "config.json").read_text())
+    assert config["model"].pop("normalise") == "mean-std"
+    (copy / "config.json").write_text(json.dumps(config))
+    assert read_config(copy).model.normalise == "mean-std"
+
+
 def test_half_the_size_and_nearly_the_same_scores(trained, drawn, tmp_path):
     trained.scorer.save_pretrained(tmp_path / "full")
     trained.scorer.save_pretrained(tmp_path / "half", half=True)

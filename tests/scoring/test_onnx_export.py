@@ -69,6 +69,14 @@ def assert_same_answers(scorer, folder, sizes=(1, 3, 40)):
     return expected
 
 
+def test_images_less_the_mean_alone(tmp_path):
+    scorer = untrained(normalise="mean")
+    assert export_onnx(scorer, tmp_path / "model") < TOLERANCE
+    assert_same_answers(scorer, tmp_path / "model", sizes=(3,))
+    usual = untrained()
+    assert not np.allclose(figures(usual.score_pixels(noise(3))), figures(scorer.score_pixels(noise(3))), atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("scoring", "model"),
     [

@@ -41,6 +41,19 @@ def test_the_paper_recipe_is_the_paper():
     assert (recipe.bin_width, recipe.references_per_bin) == (0.1, 10)
 
 
+def test_the_exact_recipe_departs_from_the_paper_in_nothing():
+    exact = load_recipe("paper-exact")
+    usual = load_recipe("paper")
+    changed = {name for name in type(exact).model_fields if getattr(exact, name) != getattr(usual, name)}
+    assert changed == {"model", "comparator_start", "held_out", "scoring"}
+    assert exact.model == usual.model.model_copy(update={"normalise": "mean"})
+    assert (exact.held_out, exact.frozen, exact.comparator_start) == (0, 0, "random")
+    assert (exact.pairs, exact.order_target) == ("balanced", "hard")
+    scoring = exact.scoring
+    assert (scoring.samples, scoring.outcomes, scoring.both_directions, scoring.mirror) == (8, "hard", False, False)
+    assert scoring.samples == exact.samples
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_shipped_recipes_are_valid_and_survive_a_round_trip(name, tmp_path):
     recipe = load_recipe(name)

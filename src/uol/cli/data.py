@@ -26,7 +26,9 @@ ScaleOption = Annotated[
 ]
 ReadOption = Annotated[
     list[str] | None,
-    typer.Option("--read", help="For own and votes: how to read the table, as image=COLUMN, rater=…, missing=99."),
+    typer.Option(
+        "--read", help="How to read own and votes, as image=COLUMN, rater=…, missing=99; or omi: attribute=…."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -140,8 +140,9 @@ def evaluate(
 
     On the data set it was trained on, a run is tested on the images its own split keeps apart. Another data set is
     taken whole where it has several splits and none is named, and what is found is kept in the run folder, under
-    evaluations. A folder of folds is evaluated fold by fold. Where the data set tells who rated which image, and not
-    everybody rated everything, figures of predictions that know it are said too.
+    evaluations; of a panel's own model, panels/NAME/model of a run, in panels/NAME. A folder of folds is evaluated fold
+    by fold. Where the data set tells who rated which image, and not everybody rated everything, figures of predictions
+    that know it are said too.
 
     Example: uol evaluate runs/first --data synthetic
     """
@@ -168,8 +169,9 @@ def evaluate(
                 packed[config] = PackedImages.pack(rated, config, lambda done, _: update(done))
         test = packed[config] if name is None else packed[config].subset(_test_images(rated, name))
         figures, predictions = evaluate_on(scorer, test)
-        if (run / MODEL).is_dir() and not own:
-            keep_evaluation(run, rated.name, name, config.framing, figures, predictions)
+        kept = _keeps_evaluations(run)
+        if kept is not None and not own:
+            keep_evaluation(kept, rated.name, name, config.framing, figures, predictions)
         known = _known_raters(packed[config], name, predictions, scorer.panel.scale)
         rows.append({"model": run.name, "data": rated.name, "split": name, **figures, **known_row(known)})
         say_known_raters(f"{run.name}, {rated.name}{'' if name is None else f', {name}'}", known)
@@ -199,6 +201,13 @@ def _home(model: Path) -> Path:
 
     place = model.resolve()
     return place.parents[2] if place.name == "model" and place.parent.parent.name == PANELS else model
+
+
+def _keeps_evaluations(model: Path) -> Path | None:
+    """The folder that evaluations of a model are kept in: a run, or a panel's folder in it; None for a mere model."""
+    if (model / "model").is_dir():
+        return model
+    return model.resolve().parent if _home(model) != model else None
 
 
 def _tested_on(run: Path, rated: RatedImages, split: str | None) -> tuple[str | None, bool, Path]:

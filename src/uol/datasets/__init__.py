@@ -20,6 +20,7 @@ _MODULES = {
     "hot-or-not": "hot_or_not",
     "color-feret": "color_feret",
     "mifs": "mifs",
+    "omi": "omi",
     "own": "own",
     "votes": "votes",
     "synthetic": "synthetic",

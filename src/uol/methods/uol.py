@@ -41,7 +41,7 @@ class Uol(Method):
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         super().__init__(recipe, scale, levels, panels)
-        self.model = OrderModel(recipe.model, self.pretrained)
+        self.model = OrderModel(recipe.model, self.pretrained, recipe.comparator_start == "differences")
         self.prepare(self.model.backbone)
         self.score_head = nn.Linear(self.model.width, panels) if recipe.score_weight else None
         if recipe.model.levels and (panels, recipe.model.levels) != (1, levels):

@@ -32,10 +32,11 @@ class Backbone(nn.Module):
     """A timm model without its classifier: images (N, 3, H, W), uint8 or 0–1, to features (N, width).
 
     timm's VGG carries fc6 and fc7, 120 of its 134 million parameters, before the classifier; here it is its
-    convolutions and a mean over positions.
+    convolutions and a mean over positions. Images less the mean of those it was published with are divided by their
+    standard deviation, unless `divide` is False.
     """
 
-    def __init__(self, name: str, image_size: int = 224, pretrained: bool = False) -> None:
+    def __init__(self, name: str, image_size: int = 224, pretrained: bool = False, divide: bool = True) -> None:
         super().__init__()
         if not timm.is_model(name):
             near = difflib.get_close_matches(name, timm.list_models(), n=1)
@@ -67,6 +68,8 @@ class Backbone(nn.Module):
         told = self.net.pretrained_cfg  # what the published weights were trained with
         for name, values in (("mean", IMAGENET_MEAN), ("deviation", IMAGENET_DEVIATION)):
             values = told.get("std" if name == "deviation" else name) or values
+            if name == "deviation" and not divide:
+                values = (1.0, 1.0, 1.0)
             self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:

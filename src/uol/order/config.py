@@ -77,6 +77,11 @@ class ModelConfig(Settings):
     framing: Literal["whole", "face"] = Field(
         "whole", description="images as they are, or the main face found, aligned and cropped first"
     )
+    normalise: Literal["mean-std", "mean"] = Field(
+        "mean-std",
+        description="pixels of 0 to 1 less the mean that the backbone was trained with, then divided by its standard "
+        "deviation or, as the paper says, not",
+    )
     pooling: Literal["mean", "positions"] = Field(
         "mean",
         description="feature maps become features by their mean, or by sums whose weights per position are learnt",

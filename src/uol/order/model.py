@@ -26,13 +26,14 @@ class Comparator(nn.Module):
     computed once per image; comparing every image with every reference then only adds halves by broadcasting.
     """
 
-    def __init__(self, dimensions: int, hidden: int) -> None:
+    def __init__(self, dimensions: int, hidden: int, of_differences: bool = True) -> None:
         super().__init__()
         self.first = nn.Linear(2 * dimensions, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.third = nn.Linear(hidden, 3)
-        with torch.no_grad():  # a comparison starts as one of differences: W_b = −W_a saves epochs of finding that out
-            self.first.weight[:, dimensions:] = -self.first.weight[:, :dimensions]
+        if of_differences:  # a comparison starts as one of differences: W_b = −W_a saves epochs of finding that out
+            with torch.no_grad():
+                self.first.weight[:, dimensions:] = -self.first.weight[:, :dimensions]
 
     def left(self, points: Tensor) -> Tensor:
         """The half of the first layer for the first image of a pair, with the bias: (..., D) → (..., H)."""
@@ -125,7 +126,7 @@ class FeatureModel(nn.Module):
     def __init__(self, config: ModelConfig, pretrained: bool = False) -> None:
         super().__init__()
         self.config = config
-        self.backbone = Backbone(config.backbone, config.crop, pretrained)
+        self.backbone = Backbone(config.backbone, config.crop, pretrained, config.normalise == "mean-std")
         self.width = self.backbone.width
         self.pool: nn.Module | None = None
         if config.pooling == "positions":
@@ -143,13 +144,13 @@ class FeatureModel(nn.Module):
 
 
 class OrderModel(FeatureModel):
-    """Backbone, Gaussian head and comparator."""
+    """Backbone, Gaussian head and comparator, which starts as one `of_differences` or at random."""
 
-    def __init__(self, config: ModelConfig, pretrained: bool = False) -> None:
+    def __init__(self, config: ModelConfig, pretrained: bool = False, of_differences: bool = True) -> None:
         super().__init__(config, pretrained)
         self.mean = nn.Linear(self.width, config.dimensions)
         self.log_variance = nn.Linear(self.width, config.dimensions) if config.uncertain else None
-        self.comparator = Comparator(config.dimensions, config.hidden)
+        self.comparator = Comparator(config.dimensions, config.hidden, of_differences)
         self.levels = nn.Linear(config.dimensions, config.levels) if config.levels else None
         if self.log_variance is not None:
             nn.init.zeros_(self.log_variance.weight)

@@ -58,6 +58,9 @@ class Recipe(Settings):
     start: Literal["backbone", "teacher"] = Field(
         "backbone", description="begin with the weights of init in the backbone alone, or as the first teacher is"
     )
+    comparator_start: Literal["differences", "random"] = Field(
+        "differences", description="before training the comparator looks at differences of images alone, or at random"
+    )
     teacher_weight: float = Field(
         0.5,
         ge=0,
