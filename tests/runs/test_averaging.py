@@ -341,7 +341,7 @@ def test_tables_without_dispersion():
 
 
 def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
-    monkeypatch.setattr("uol.cli.experiment_ensemble.load", lambda *_: rated)
+    monkeypatch.setattr("uol.datasets.load", lambda *_: rated)
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     out, results = runs / "out", runs / "results"
     call = ("experiment", "ensemble", runs / "a", runs / "b", "--of", "predictions", "--name", "both", "--out", out)

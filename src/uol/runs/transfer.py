@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -84,6 +84,19 @@ def load_other(name: str, root: str | os.PathLike[str]) -> Other:
     if name == GREY_FERET:
         return Other(replace(datasets.load("color-feret", root), name=GREY_FERET), "whole")
     return Other(datasets.load(name, root))
+
+
+def load_others(words: Iterable[str]) -> list[Other]:
+    """Data sets, as --also NAME=FOLDER writes them."""
+    found: dict[str, Other] = {}
+    for word in words:
+        name, equals, folder = word.partition("=")
+        if not equals or not folder:
+            raise CallError(f"--also {word}: write it as NAME=FOLDER")
+        if name in found:
+            raise CallError(f"--also {name}: given twice")
+        found[name] = load_other(name, folder)
+    return list(found.values())
 
 
 def pack_other(other: Other, model: ModelConfig, progress: Progress | None = None) -> PackedImages:

@@ -45,6 +45,14 @@ def of_code(code: Commit) -> dict[str, str | bool | None]:
     }
 
 
+def check_reproducible() -> None:
+    """Refuse to produce results, before hours of training, with code that nobody could check out."""
+    code = commit()
+    if code.id is None or code.modified:
+        why = "is not a git checkout" if code.id is None else "has uncommitted changes"
+        raise CallError(f"--add: the code {why}, and the results could not be repeated; commit, or leave out --add")
+
+
 def now() -> str:
     """The time, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

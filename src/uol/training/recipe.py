@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -159,6 +159,20 @@ def load_recipe(name: str | os.PathLike[str], changes: Mapping[str, Any] | None 
         raise CallError(f"{name}: a recipe is a list of settings, one `name: value` per line")
     recipe = check_recipe(values or {}, str(name))
     return recipe.with_changes(changes) if changes else recipe
+
+
+def parse_changes(words: Iterable[str], init: str | None = None) -> dict[str, Any]:
+    """Changed settings, as --set name=value writes them, and those of --init."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise CallError(f"--set {word}: write it as name=value")
+        try:
+            values[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise CallError(f"--set {word}: the value is not readable") from error
+    return values | ({} if init is None else {"init": init})
 
 
 def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:

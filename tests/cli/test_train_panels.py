@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from quick import quick_recipe
-from uol.cli.train import splits_of
-from uol.cli.train_beside import parsed
+from uol.datasets.choosing import parse_panel
 from uol.datasets.own import load_own
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
 from uol.ratings.scale import Scale
+from uol.ratings.splits import choose_splits
 from uol.runs.known_raters import known_leniency
 from uol.training.batches import PackedImages
 from uol.training.recipe import dump_recipe
@@ -50,7 +50,7 @@ def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tm
     run = tmp_path / "run"
     code, out, err = uol(*command(two, "--out", run, "--json"))
     assert code == 0, err
-    assert "with severe, fold-1: 40 images train too" in err
+    assert "also trained on severe, fold-1: 40 images" in err
     assert "copies of test images" not in err  # the same faces, but in the same folds
     main, other = json.loads(out)
     assert (main["data"], main["split"], main["images"]) == ("kind", "fold-1", 20)
@@ -67,7 +67,7 @@ def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tm
     assert code == 0, err
     assert (json.loads(out)["split"], json.loads(out)["mae"]) == ("fold-1", pytest.approx(other["mae"], abs=1e-5))
     code, _, err = uol("evaluate", run, *severe, "--fold", "2")
-    assert (code, "was trained on images of that split; its own is fold-1" in err) == (2, True)
+    assert (code, "was trained on images of that split; its split is fold-1" in err) == (2, True)
     assert uol("report", run)[0] == 0
     page = (run / "report.html").read_text()
     assert "Panels trained together" in page
@@ -99,7 +99,8 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     code, _, trained = uol("train", *panel, "--fold", "1", "--recipe", two / "quick.yaml", "--out", run)
     assert code == 0, trained
     known = json.loads((run / "result.json").read_text())["known_raters"]
-    said = f"told who rated each image, PC {known['pc']:.4f}, MAE {known['mae']:.4f}, RMSE {known['rmse']:.4f}"
+    figures = f"PC {known['pc']:.4f}, MAE {known['mae']:.4f}, RMSE {known['rmse']:.4f}"
+    said = f"predictions that know who rated each image: {figures}"
     assert f"ratings, fold-1: {said}" in trained
     code, out, evaluated = uol("evaluate", run, *panel, "--json")
     assert code == 0, evaluated
@@ -124,19 +125,26 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     moved = pd.read_csv(alone / "evaluations" / "ratings.csv")
     rated = load_own(two / "faces", table, scale=Scale(1, 10))
     leniency = known_leniency(PackedImages.pack(rated, quick_recipe().model), None) * 4 / 9
-    assert (
-        f"told who rated each image, PC {metrics.pearson(moved['score'], moved['value'] + leniency):.4f}" in evaluated
-    )
+    pc = metrics.pearson(moved["score"], moved["value"] + leniency)
+    assert f"predictions that know who rated each image: PC {pc:.4f}" in evaluated
 
 
 def test_a_photograph_in_two_splits_is_left_out_and_that_is_said(uol, two, tmp_path):
     code, out, err = uol(*command(two, "--out", tmp_path / "run", beside="own={}:fold-2"))
     assert code == 0, err
     # Of 40 faces that both rated, one fold tests the first panel and another the second.
-    assert "kind: 13 training images left out, copies of test images" in err
-    assert "severe: 13 training images left out, copies of test images" in err
+    assert "kind: 13 training images are left out, since they are copies of test images" in err
+    assert "severe: 13 training images are left out, since they are copies of test images" in err
     assert out.count("fold-") == 2
     assert "mean" not in out
+
+
+def test_a_folder_is_a_panel_without_a_name(uol, two, tmp_path):
+    words = [str(word).replace("own:", f"{two / 'faces'}:") for word in command(two, beside="{}:fold-1")]
+    words[1:5] = ["--data", two / "faces"]
+    code, out, err = uol(*words, "--out", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert [(row["data"], row["split"]) for row in json.loads(out)] == [("kind", "fold-1"), ("severe", "fold-1")]
 
 
 def test_means_are_of_one_data_set_each(uol, two, tmp_path):
@@ -151,11 +159,11 @@ def test_means_are_of_one_data_set_each(uol, two, tmp_path):
 
 def test_a_folder_may_have_a_colon(tmp_path):
     (tmp_path / "a:b").mkdir()
-    assert parsed(f"own={tmp_path}/a:b") == ("own", tmp_path / "a:b", None)
-    assert parsed(f"own={tmp_path}/a:b:2022") == ("own", tmp_path / "a:b", "2022")
-    assert parsed("mebeauty=there:2022")[2] == "2022"
-    assert parsed("synthetic") == ("synthetic", None, None)
-    assert parsed("synthetic=:default") == ("synthetic", None, "default")
+    assert parse_panel(f"own={tmp_path}/a:b") == ("own", tmp_path / "a:b", None)
+    assert parse_panel(f"own={tmp_path}/a:b:2022") == ("own", tmp_path / "a:b", "2022")
+    assert parse_panel("mebeauty=there:2022")[2] == "2022"
+    assert parse_panel("synthetic") == ("synthetic", None, None)
+    assert parse_panel("synthetic=:default") == ("synthetic", None, "default")
 
 
 def test_a_split_may_be_called_by_a_number(drawn):
@@ -163,22 +171,22 @@ def test_a_split_may_be_called_by_a_number(drawn):
         drawn, splits={"2022": Split(np.arange(3), np.arange(1)), "fold-1": Split(np.arange(4), np.arange(1))}
     )
     called = {"2022": "2022", "1": "fold-1", "fold-1": "fold-1", "1-inner": "fold-1-inner"}
-    assert {name: next(iter(splits_of(rated, name))) for name in called} == called
+    assert {name: next(iter(choose_splits(rated, name))) for name in called} == called
     larger = replace(rated, splits={"2022": Split(np.arange(8), np.arange(1))})
-    assert list(splits_of(larger, "2022-inner")) == ["2022-inner"]
+    assert list(choose_splits(larger, "2022-inner")) == ["2022-inner"]
 
 
 def test_mistakes(uol, two, tmp_path):
     for words, complaint in (
         ((*command(two), "--set", "method=regression"), "method regression is trained on one panel"),
-        (command(two, beside="own={}"), "--with own=FOLDER:SPLIT: own has several splits, fold-1, fold-2, fold-3"),
+        (command(two, beside="own={}"), "--with own=FOLDER:SPLIT: severe has several splits, fold-1, fold-2, fold-3"),
         (command(two, beside="own={}:all"), "name one split, not all"),
         (command(two, beside="own={}:fold-7"), "severe has no split 'fold-7'"),
         (command(two, beside="nothing={}"), "unknown data set 'nothing'"),
-        (command(two, beside="={}"), "write it as NAME=FOLDER"),
-        (command(two, "--with-read", "own"), "--with-read own: write it as NAME:name=value"),
+        (command(two, beside="={}"), "write it as NAME=FOLDER:SPLIT or FOLDER:SPLIT"),
+        (command(two, "--with-read", "own"), "--with-read own: write it as NAME:name=value or FOLDER:name=value"),
         (command(two, "--with-read", "mebeauty:images=x"), "no --with names mebeauty"),
-        (command(two, "--with", f"own={two / 'faces'}:fold-1"), "there is a panel called severe already"),
+        (command(two, "--with", f"own={two / 'faces'}:fold-1"), "another panel has the name severe"),
         (command(two, "--set", "panel_passes=[1]"), "panel_passes: one number for each of 2 panels (kind, severe)"),
     ):
         code, _, err = uol(*words, "--out", tmp_path / "run")
