@@ -215,7 +215,7 @@ def test_align_takes_folders_and_data_sets(uol, drawn, tmp_path, monkeypatch):
     face = Face((0.0, 0.0, 9.0, 9.0), np.zeros((5, 2)), 1.0)
     monkeypatch.setattr(face_cache, "opencv", lambda: None)
     monkeypatch.setattr(
-        face_cache, "find_face", lambda _, size, __: AlignedFace(np.zeros((size, size, 3), np.uint8), face)
+        face_cache, "find_face", lambda _, size, *__: AlignedFace(np.zeros((size, size, 3), np.uint8), face)
     )
     (tmp_path / "photos").mkdir()
     for k in range(3):

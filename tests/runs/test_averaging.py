@@ -373,7 +373,7 @@ def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
     for option in (("--also", "mebeauty=there"), ("--votes", "votes.csv")):
         code, _, err = uol(*call, *option)
         assert (code, err.count("\n")) == (2, 1)
-        assert f"{option[0]}: with --of predictions no network is asked" in err
+        assert f"{option[0]}: not with --of predictions, which uses no network" in err
     code, _, err = uol(*call[:6], "--name", "other", "--out", out)
     assert (code, err.count("\n")) == (2, 1)
     assert "holds the ensemble named both" in err

@@ -172,8 +172,8 @@ def split(
         groups = read_contents(rated.images, progress=lambda done, _: update(done)).groups
     made = split_folds(rated, folds, seed, groups)
     fold = pd.Series(0, index=range(len(rated)))
-    for number, chosen in enumerate(made.values(), 1):
-        fold.iloc[chosen.test] = number
+    for number, parts in enumerate(made.values(), 1):
+        fold.iloc[parts.test] = number
     write_text(out, pd.DataFrame({"image": list(rated.names), "fold": fold}).to_csv(index=False))
     say(f"{len(made)} folds of {', '.join(str(len(s.test)) for s in made.values())} images: {out}")
 

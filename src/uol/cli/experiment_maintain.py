@@ -184,5 +184,12 @@ def adjusted(
         "run": "run", "folds": "folds", "images": "images", "pc": "PC", "interval": "95 % of PC",
         "adjusted_pc": "adjusted PC", "adjusted_interval": "95 % of adjusted PC",
     }  # fmt: skip
-    intervals = ("interval", "adjusted_interval")
-    print_table([row | {key: told_interval(row[key]) for key in intervals} for row in rows], columns)
+    shown = [
+        {
+            **row,
+            "interval": told_interval(row["interval"]),
+            "adjusted_interval": told_interval(row["adjusted_interval"]),
+        }
+        for row in rows
+    ]
+    print_table(shown, columns)

@@ -80,8 +80,8 @@ def train(
         if not (folders[name] / RESULT).is_file():  # a finished run does not need its teachers
             own = settings.for_split(name)
             check_teachers(own, rated, name, parts, None if others else parts.train)
-            for panel in others:
-                check_teachers(own, *panel, None)
+            for other in others:
+                check_teachers(own, *other, None)
     packed = _pack(rated, settings.model)
     also = []
     for panel, name, parts in others:

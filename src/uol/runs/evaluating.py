@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-import torch
 
 from uol.errors import CallError
 from uol.order.config import ModelConfig
@@ -63,7 +62,7 @@ def evaluate_model(
     rated: RatedImages,
     split: str | None,
     framing: str | None,
-    device: torch.device,
+    device: str,
     pack: Callable[[ModelConfig], PackedImages],
 ) -> Evaluated:
     """Evaluate a model, and keep the figures in its run folder if the data set did not train it."""

@@ -29,8 +29,8 @@ def list_experiments(results: Path) -> list[dict[str, Any]]:
         )
     for plan in PLANS.values():
         there, of = count_there(plan, find_source(results, plan.name).results)
-        methods = list(dict.fromkeys(row.method for row in plan.rows))
+        planned = list(dict.fromkeys(row.method for row in plan.rows))
         rows.append(
-            {"name": plan.name, "title": plan.title, "results": there, "of": of, "methods": methods, "published": True}
+            {"name": plan.name, "title": plan.title, "results": there, "of": of, "methods": planned, "published": True}
         )
     return rows
