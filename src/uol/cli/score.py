@@ -84,7 +84,7 @@ def score(
     if explain is not None:
         from uol.reports.explain import explain_rows
 
-        for path in explain_rows(scorer, [row for row in rows if row["error"] is None], explain):  # type: ignore[arg-type]
+        for path in explain_rows(scorer, [row for row in rows if row["error"] is None], explain):
             say(f"picture: {path}")
     if out is not None:
         say(f"{len(rows)} rows: {out}")
@@ -188,6 +188,8 @@ def anchor(
         raise CallError(f"{out}: the model itself; choose another folder for the anchored model")
     check_target(out, replace)
     rated = load(chosen)
+    if not rated.rated:
+        raise CallError(f"{rated.name}: nobody rated these images: they cannot anchor a model")
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (use {FEW_ANCHORS} or more)")
     anchored = load_model(model).anchor(rated)

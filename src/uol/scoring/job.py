@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from uol.errors import CallError
+from uol.scoring.base import Score, rank_with_ties
 from uol.scoring.bulk import score_files
 from uol.scoring.released import find_model, fingerprint
 from uol.scoring.row_file import RowFile
-from uol.scoring.base import Score, rank_with_ties
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
