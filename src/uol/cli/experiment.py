@@ -39,6 +39,7 @@ class Drawn(StrEnum):
 
     RESULTS = "results"
     RANGE = "range"
+    GROUPS = "groups"
 
 
 @app.command("list")
@@ -78,10 +79,13 @@ def table(
         str,
         typer.Option(
             "--show",
-            help="main: means over folds; alone: recipes without an experiment; brief: a summary; figures: further "
-            "figures; folds: every result; seeds: spread over seeds; transfer: other data sets; beside: other panels "
-            "of the same network; pairs: paired differences; makeup: pairs with and without make-up; range: range of "
-            "scores; groups: figures by group; gaps: each group against the others.",
+            metavar=f"[{'|'.join(KINDS)}]",
+            help="main: means over folds; alone: recipes without an experiment; published: without intervals; "
+            "headline: with the data that settings were chosen on; brief: a summary; figures: more figures; folds: "
+            "every result; seeds: spread over seeds; transfer: other data sets; panels: other panels of the same "
+            "network; differences: paired differences; makeup: pairs with and without make-up; range: range of "
+            "scores; groups: figures by group; gaps: each group against the others; anchoring: errors by the number "
+            "of anchors.",
         ),
     ] = "main",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
@@ -92,11 +96,11 @@ def table(
     Intervals and differences are from a bootstrap over test images, the same images for all rows: they show how much
     a figure depends on the photographs, not on the training.
 
-    Example: uol experiment table modules --show pairs
+    Example: uol experiment table modules --show differences
     """
     from uol.reports import formats
-    from uol.studies.sources import find_source
-    from uol.studies.views import rows_of, view
+    from uol.studies.rows import find_source, make_rows
+    from uol.studies.tables import view
 
     check_results(results)
     found = find_source(results, name)
@@ -113,7 +117,7 @@ def table(
     elif rows:
         print_table(rows, {key: heading for key, heading in columns.items() if not key.startswith("difference_")})
     elif not found.empty:
-        say(f"{name}: these results have no table `{kind.value}`")
+        say(f"{name}: no results for --show {kind}")
 
 
 @app.command()
@@ -122,17 +126,19 @@ def figure(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .png, .svg or .pdf.")],
     kind: Annotated[
         Drawn | None,
-        typer.Option("--show", help="All rows next to the paper's, or the range of scores (default for `scores`)."),
+        typer.Option(
+            "--show", help="All rows and the paper's, the range of scores (default for `scores`), or groups."
+        ),
     ] = None,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Draw the figures of an experiment with their intervals, or its range of scores.
+    """Draw the figures of an experiment with their intervals, its range of scores, or figures by group.
 
     Example: uol experiment figure modules --out modules.png
     """
     from uol.storage.files import replacing
-    from uol.studies.figures import figures_by_row, range_of_scores
-    from uol.studies.sources import find_source
+    from uol.studies.figures import figures_by_row, groups_of_rows, range_of_scores
+    from uol.studies.rows import find_source
 
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise CallError(f"{out}: figures are written as .png, .svg or .pdf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ from uol.scoring.released import DEFAULT
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
     from uol.scoring.job import Progress
+    from uol.scoring.rows import ScoreRow
 
 _MOST_DOUBTS = 5  # lines on stderr; files and JSON list all
 _LOW = 0.2  # a correlation below which the anchored scale means little
@@ -138,7 +140,7 @@ def rank(
     Example: uol rank photos/ --html ranking.html
     """
     from uol.images.paths import check_cache, check_targets, expand_paths
-    from uol.scoring.job import RANK_COLUMNS, rank_rows
+    from uol.scoring.job import RANK_COLUMNS
     from uol.scoring.released import open_model
     from uol.scoring.row_file import check_suffix, write_rows
     from uol.scoring.rows import rank_rows
@@ -213,7 +215,7 @@ def _score(
     out: Path | None,
     all_faces: bool,
     face_cache: Path | None,
-) -> list[dict[str, Any]]:
+) -> list[ScoreRow]:
     """The rows of all files, with a progress bar."""
     from uol.scoring.job import score_job
 
@@ -240,7 +242,7 @@ def _check_format(as_json: bool, as_csv: bool) -> None:
         raise CallError("--json and --csv: choose one")
 
 
-def _print(rows: list[dict[str, Any]], as_json: bool, as_csv: bool) -> None:
+def _print(rows: Sequence[ScoreRow], as_json: bool, as_csv: bool) -> None:
     """Print scored or ranked rows."""
     from uol.scoring import job, row_file
 
@@ -258,11 +260,11 @@ def _print(rows: list[dict[str, Any]], as_json: bool, as_csv: bool) -> None:
     print_table(shown, {key: title for key, title in headings.items() if key not in hidden})
 
 
-def _finish(rows: list[dict[str, Any]]) -> None:
+def _finish(rows: Sequence[ScoreRow]) -> None:
     """Report doubtful faces and failures; exit with 1 if there are failures."""
-    doubtful = [row for row in rows if row["face"] and row["face"]["problems"]]
-    for row in doubtful[:_MOST_DOUBTS]:
-        say(f"{row['image']}: {', '.join(row['face']['problems'])}")
+    doubtful = [(row["image"], face["problems"]) for row in rows if (face := row["face"]) and face["problems"]]
+    for image, problems in doubtful[:_MOST_DOUBTS]:
+        say(f"{image}: {', '.join(problems)}")
     if len(doubtful) > _MOST_DOUBTS:
         say(f"… and {len(doubtful) - _MOST_DOUBTS} more doubtful faces (`problems` in --json and --csv)")
     if failed := _failed(rows):

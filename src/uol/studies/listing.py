@@ -7,8 +7,8 @@ from typing import Any
 
 from uol.studies.plans import PLANS
 from uol.studies.published import FIVE_FOLDS, order_of_methods
+from uol.studies.rows import find_source, table_names
 from uol.studies.runner import count_there
-from uol.studies.sources import find_source, table_names
 
 
 def list_experiments(results: Path) -> list[dict[str, Any]]:
