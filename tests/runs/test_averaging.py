@@ -26,7 +26,7 @@ from uol.runs.transfer import keep_rated
 from uol.storage import provenance
 from uol.storage.files import plain
 from uol.studies.collect import read_run
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False))
 

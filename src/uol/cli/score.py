@@ -184,7 +184,7 @@ def anchor(
     from uol.scoring.base import FEW_ANCHORS, FEWEST_ANCHORS
     from uol.scoring.folder import check_target, load_model, save_anchored
     from uol.scoring.released import find_model
-    from uol.training.method import Predictions
+    from uol.training.predictions import Predictions
 
     if out.resolve() == find_model(model).resolve():
         raise CallError(f"{out}: the model itself; choose another folder for the anchored model")

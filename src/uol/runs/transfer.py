@@ -29,7 +29,7 @@ from uol.runs.result import Makeup
 from uol.runs.train_and_test import EVALUATIONS
 from uol.storage.files import write_json, write_text
 from uol.training.batches import PackedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 MIFS = "mifs"  # whose pairs have an order to be found
 GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole

@@ -24,7 +24,7 @@ from uol.storage import provenance
 from uol.storage.files import write_json
 from uol.storage.validation import read_validated
 from uol.training.batches import PackedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 SIZES = (10, 30, 100, 300)
 

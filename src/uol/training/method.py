@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from uol.errors import CallError
 from uol.order.backbones import Backbone
 from uol.ratings.scale import Scale
-from uol.scoring.base import Score
 from uol.training.batches import Batch, PackedImages
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
-
-Floats = npt.NDArray[np.float64]
-
-
-class Predictions(NamedTuple):
-    """Panel scores of N images with intervals, each (N,); dispersion is NaN where a method does not tell it."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-    dispersion: Floats
-
-    @classmethod
-    def of(cls, scores: Sequence[Score]) -> Predictions:
-        """Scores as arrays."""
-        return cls(*(np.array([getattr(score, name) for score in scores]) for name in cls._fields))
 
 
 class Method(nn.Module, ABC):
