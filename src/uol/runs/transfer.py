@@ -24,7 +24,7 @@ from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import evaluate, predictions_table
 from uol.runs.predictions import replicates_elsewhere
-from uol.runs.protocols import BY_MAKEUP, BY_VOTES, Takes, Votes, makeup_order, makeup_pairs
+from uol.runs.protocols import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.result import Makeup
 from uol.runs.train_and_test import EVALUATIONS
 from uol.storage.files import write_json, write_text
@@ -32,7 +32,6 @@ from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
 
 MIFS = "mifs"  # whose pairs have an order to be found
-GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
 OTHERS = ("mebeauty", "hot-or-not", MIFS, "color-feret", GREY_FERET)
 
 

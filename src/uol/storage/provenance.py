@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 import uol
 from uol.errors import CallError
 
@@ -76,6 +74,8 @@ def commit() -> Commit:
 
 def hardware() -> dict[str, str | None]:
     """Processor, GPU, Python and torch of this machine."""
+    import torch  # here alone: tables read provenance without it
+
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
