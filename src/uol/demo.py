@@ -23,7 +23,8 @@ from uol.runs.evaluation import Evaluation, evaluate
 from uol.runs.run import run
 from uol.storage.files import write_json
 from uol.training.batches import PackedImages
-from uol.training.method import Method, Predictions
+from uol.training.method import Method
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe, load_recipe
 
 METHODS = ("regression", "order-learning", "uol")

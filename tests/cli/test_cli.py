@@ -107,14 +107,20 @@ def test_compare_and_rank(uol, model_folder, image_files):
 
 def test_train_evaluate_and_anchor(uol, recipe_file, image_files, ratings_file, model_folder, tmp_path):
     own = ("--data", "own", "--root", image_files, "--table", ratings_file)
-    code, _, err = uol("train", *own, "--recipe", recipe_file, "--out", tmp_path / "run")
+    new = ("--data", image_files, "--table", ratings_file)
+    code, _, err = uol("train", *new, "--recipe", recipe_file, "--out", tmp_path / "run")
     assert code == 0, err
+    assert uol("train", *own, "--recipe", recipe_file, "--out", tmp_path / "run")[0] == 0  # the same data set
+    assert uol("evaluate", tmp_path / "run", *new)[0] == 2  # on which there is no image to test
     assert (tmp_path / "run" / "model" / "config.json").is_file()
     assert yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["epochs"] == 1
-    code, out, err = uol(
-        "anchor", image_files, ratings_file, "--model", model_folder, "--out", tmp_path / "new", "--json"
-    )
+    anchor = ("--model", model_folder, "--out", tmp_path / "new", "--json")
+    code, out, err = uol("anchor", image_files, "--table", ratings_file, *anchor)
     assert code == 0, err
+    assert uol("anchor", image_files, ratings_file, *anchor, "--replace")[:2] == (0, out)
+    evaluated = [uol("evaluate", model_folder, *form, "--json")[:2] for form in (own, new)]
+    assert evaluated[0] == evaluated[1]
+    assert json.loads(evaluated[0][1])["images"] == 10
     assert "only 10 rated images" in err
     assert json.loads(out)["images"] == 10
     code, out, _ = uol("score", image_files, "--model", tmp_path / "new", "--json")
@@ -151,7 +157,7 @@ def test_all_folds_are_trained_tested_reported_and_added(uol, three_folds, recip
     assert not (run / "fold-1" / "evaluations").exists()
     code, _, err = uol("evaluate", run, *three_folds, "--fold", "1")
     assert code == 2
-    assert "fold-2 was trained on images of that split; its own is fold-2" in err
+    assert "fold-2 was trained on images of that split; its split is fold-2" in err
     code, _, err = uol("evaluate", run, "--data", "synthetic", "--fold", "all")
     assert (code, "name one split" in err) == (2, True)
     assert uol("report", run)[0] == 0
@@ -235,7 +241,7 @@ def test_wrong_calls_are_refused_before_anything_is_scored(uol, model_folder, im
     for call, told in [
         (("score", image_files, "--explain", tmp_path / "one.png"), "cannot hold 10 pictures"),
         (("score", image_files, "--explain", tmp_path / "one.jpg"), "pictures are PNG files"),
-        (("score", image_files, "--all-faces"), "takes images whole"),
+        (("score", image_files, "--all-faces"), "scores whole images"),
         (("score", image_files, "--explain", tmp_path / "x", "--runtime", "onnx"), "--runtime torch"),
         (("score", image_files, "--out", tmp_path), "must end in"),
         (("rank", image_files, "--out", tmp_path / "x.txt"), "must end in"),
@@ -315,14 +321,14 @@ def test_models_photographs_and_faces_are_not_written_over(uol, model_folder, im
     folder, photograph = image_files, next(image_files.iterdir())
     assert uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")[0] == 0
     card = (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
-    assert "the anchors themselves" in card
+    assert "the anchors, each scored by comparison with the others" in card
     assert "whose terms hold for this one too" in card
     code, _, err = uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")
     assert (code, "--replace" in err) == (2, True)
     for wrong, told in (
         (("rank", photograph, "--html", tmp_path / "other.jpg"), "ends in .html"),
-        (("score", folder, "--face-cache", folder / "cache"), "lies among the images"),
-        (("score", photograph, "--face-cache", folder), "holds"),
+        (("score", folder, "--face-cache", folder / "cache"), "which is to be scored"),
+        (("score", photograph, "--face-cache", folder), "contains"),
     ):
         code, _, err = uol(*wrong, "--model", model_folder)
         assert (code, told in err) == (2, True), err

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from uol.datasets.fetching import REPOSITORIES
+
 
 @pytest.fixture
 def uol(uol):
@@ -55,7 +57,7 @@ def test_list(uol):
 
 def test_stats_as_json_table_and_page(uol, rated_folder, tmp_path):
     folder, table = rated_folder
-    code, out, _ = uol("stats", "own", folder, "--table", table, "--json", "--html", tmp_path / "page.html")
+    code, out, _ = uol("stats", folder, "--table", table, "--json", "--html", tmp_path / "page.html")
     stats = json.loads(out)
     assert code == 0
     assert {"name", "images", "raters", "mean_rating_variance", "reliability"} <= set(stats)
@@ -64,7 +66,7 @@ def test_stats_as_json_table_and_page(uol, rated_folder, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "ICC(2,1)" in page
     assert page.count("data:image/png") >= 3
-    code, out, _ = uol("stats", "own", folder, "--table", table)
+    code, out, _ = uol("stats", folder, "--table", table)
     assert code == 0
     assert "Krippendorff" in out
 
@@ -75,28 +77,56 @@ def test_scale_and_columns_can_be_told(uol, rated_folder, tmp_path):
     renamed.loc[0, "how"] = 99
     renamed.to_csv(tmp_path / "odd.csv", index=False)
     told = ("--read", "image=what", "--read", "rater=who", "--read", "rating=how", "--read", "missing=99")
-    code, out, err = uol("stats", "own", folder, "--table", tmp_path / "odd.csv", "--scale", "1", "7", *told, "--json")
+    code, out, err = uol("stats", folder, "--table", tmp_path / "odd.csv", "--scale", "1", "7", *told, "--json")
     assert code == 0, err
     assert json.loads(out)["scale"] == [1, 7]
-    code, _, err = uol("stats", "own", folder, "--table", table, "--scale", "5", "1")
+    code, _, err = uol("stats", folder, "--table", table, "--scale", "5", "1")
     assert code == 2
     assert "lowest rating first" in err
-    code, _, err = uol("stats", "own", folder, "--table", table, "--read", "image")
+    code, _, err = uol("stats", folder, "--table", table, "--read", "image")
     assert code == 2
     assert "name=value" in err
 
 
+def test_old_and_new_forms_read_the_same(uol, rated_folder, tmp_path, monkeypatch):
+    folder, table = rated_folder
+    monkeypatch.chdir(folder.parent)
+    forms = [("faces/", "--table", table), ("own", "faces", "--table", table), ("faces", table),
+             ("own", "--root", "faces", "--table", table)]  # fmt: skip
+    assert len({uol("stats", *form, "--json")[:2] for form in forms}) == 1
+    for form in forms:
+        assert uol("check", *form)[0] == 0
+        assert uol("split", *form, "--folds", 2, "--out", tmp_path / "folds.csv")[0] == 0
+    (folder.parent / "synthetic").mkdir()  # a name wins over a folder
+    assert json.loads(uol("stats", "synthetic", "--json")[1])["images"] == 1500
+    code, _, err = uol("stats", "./synthetic")
+    assert (code, "requires --table FILE" in err) == (2, True)
+
+
+def test_votes_on_pairs_of_a_folder(uol, rated_folder, tmp_path):
+    folder, _ = rated_folder
+    names = sorted(path.name for path in folder.iterdir())[:4]
+    lines = [f"{a},{b},{a if i % 3 else b}" for i, (a, b) in enumerate((a, b) for a in names for b in names if a < b)]
+    (tmp_path / "votes.csv").write_text("\n".join(["first,second,winner", *lines]))
+    found = [
+        uol("stats", *form, "--table", tmp_path / "votes.csv", "--json")[:2]
+        for form in ((folder, "--votes"), ("votes", folder))
+    ]
+    assert found[0] == found[1]
+    assert json.loads(found[0][1])["images"] == 4
+
+
 def test_check_finds_what_would_harm(uol, rated_folder):
     folder, table = rated_folder
-    code, out, err = uol("check", "own", folder, "--table", table, "--json")
+    code, out, err = uol("check", folder, "--table", table, "--json")
     assert code == 0, err
     assert json.loads(out)["harmful"] is False
     (folder / "face-0003.png").write_bytes(b"broken")
     shutil.copy(folder / "face-0001.png", folder / "face-0002.png")
-    code, out, err = uol("check", "own", folder, "--table", table)
+    code, out, err = uol("check", folder, "--table", table)
     assert code == 1
     assert "face-0003.png" in err
-    report = json.loads(uol("check", "own", folder, "--table", table, "--json")[1])
+    report = json.loads(uol("check", folder, "--table", table, "--json")[1])
     assert len(report["unreadable"]) == 1
     assert len(report["exact_duplicates"]) == 1
 
@@ -107,7 +137,7 @@ def test_check_finds_a_test_image_among_the_training_images(uol, rated_folder, t
     rows = pd.read_csv(table)
     rows["split"] = np.where(rows["image"] == "face-0001.png", "test", "train")
     rows.to_csv(tmp_path / "split.csv", index=False)
-    code, _, err = uol("check", "own", folder, "--table", tmp_path / "split.csv")
+    code, _, err = uol("check", folder, "--table", tmp_path / "split.csv")
     assert code == 1
     assert "copies of training images" in err
 
@@ -115,7 +145,7 @@ def test_check_finds_a_test_image_among_the_training_images(uol, rated_folder, t
 def test_split_keeps_copies_together(uol, rated_folder, tmp_path):
     folder, table = rated_folder
     shutil.copy(folder / "face-0001.png", folder / "face-0002.png")
-    code, _, err = uol("split", "own", folder, "--table", table, "--folds", "4", "--out", tmp_path / "folds.csv")
+    code, _, err = uol("split", folder, "--table", table, "--folds", "4", "--out", tmp_path / "folds.csv")
     assert code == 0, err
     folds = pd.read_csv(tmp_path / "folds.csv").set_index("image")["fold"]
     assert folds.value_counts().tolist() == [10, 10, 10, 10]
@@ -139,7 +169,7 @@ def test_align_lists_what_has_no_face(uol, tmp_path):
 
 
 def test_fetch_fails_in_one_line_and_leaves_nothing(uol, tmp_path, monkeypatch):
-    monkeypatch.setattr("uol.cli.data.MEBEAUTY", str(tmp_path / "no-such-repository"))
+    monkeypatch.setitem(REPOSITORIES, "mebeauty", str(tmp_path / "no-such-repository"))
     code, _, err = uol("fetch", "mebeauty", "--out", tmp_path / "copy")
     assert code == 1
     assert "could not be cloned" in err
@@ -164,7 +194,7 @@ def test_check_lists_near_duplicates(uol, rated_folder):
     folder, table = rated_folder
     with Image.open(folder / "face-0005.png") as face:
         face.resize((90, 90)).save(folder / "face-0009.png")
-    code, out, err = uol("check", "own", folder, "--table", table)
+    code, out, err = uol("check", folder, "--table", table)
     assert code == 0, err
     line = next(line for line in out.splitlines() if line.startswith("face-0005.png"))
     assert "face-0009.png" in line
@@ -177,7 +207,7 @@ def test_stats_from_counts_say_so(uol, drawn, monkeypatch):
     code, out, err = uol("stats", "synthetic")
     assert code == 0
     assert "ICC(1,1)" in out
-    assert "who rated is not known" in err
+    assert "raters are not identified" in err
 
 
 def test_align_takes_folders_and_data_sets(uol, drawn, tmp_path, monkeypatch):
@@ -187,7 +217,7 @@ def test_align_takes_folders_and_data_sets(uol, drawn, tmp_path, monkeypatch):
     face = Face((0.0, 0.0, 9.0, 9.0), np.zeros((5, 2)), 1.0)
     monkeypatch.setattr(face_cache, "opencv", lambda: None)
     monkeypatch.setattr(
-        face_cache, "find_face", lambda _, size, __: AlignedFace(np.zeros((size, size, 3), np.uint8), face)
+        face_cache, "find_face", lambda _, size, *__: AlignedFace(np.zeros((size, size, 3), np.uint8), face)
     )
     (tmp_path / "photos").mkdir()
     for k in range(3):
@@ -204,7 +234,7 @@ def test_align_takes_folders_and_data_sets(uol, drawn, tmp_path, monkeypatch):
     assert json.loads(out)["aligned"] == len(list((tmp_path / "drawn").glob("face-*.png"))) == 5
     code, _, err = uol("align", tmp_path / "nowhere", "--out", tmp_path / "x")
     assert code == 2
-    assert "no such folder, and no data set" in err
+    assert "no such folder" in err
     code, _, err = uol("align", "mebeauty", "--out", tmp_path / "x")
     assert code == 2
     assert "needs a folder" in err
@@ -221,7 +251,7 @@ def test_fetch_clones(uol, tmp_path, monkeypatch):
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "data"]):
         identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
         subprocess.run(["git", *identity, *command], cwd=source, check=True, capture_output=True)
-    monkeypatch.setattr("uol.cli.data.MEBEAUTY", source.as_uri())
+    monkeypatch.setitem(REPOSITORIES, "mebeauty", source.as_uri())
     code, _, err = uol("fetch", "mebeauty", "--out", tmp_path / "copy")
     assert code == 0, err
     assert (tmp_path / "copy" / "scores" / "scores.txt").read_text() == "one"

@@ -136,7 +136,7 @@ def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     call = ("experiment", "run", "recipes", "--root", "there", "--json", "--set", "histogram_weight=0.5")
     code, out, err = uol(*call)
     assert code == 0, err
-    assert "left out: uol (distilled), which needs --set teachers=…" in err
+    assert "left out: uol (distilled), which requires --set teachers=…" in err
     assert "distilled" not in out
     assert "strong-six-views" in out
     recipes = {row["recipe"] for row in json.loads(uol(*call, "--set", "teachers=[a]")[1])}
@@ -179,7 +179,7 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
         (["modules", "--method", "crnet"], "plan modules has no method 'crnet'"),
         (["modules", "--recipe", "strong"], "plan modules has no recipe 'strong'"),
         (["recipes", "--recipe", "distilled"], "distilled needs --set teachers=…"),
-        (["readings"], "nothing to run: every row of readings needs --set teachers=…"),
+        (["readings"], "nothing to run: every row of readings requires --set teachers=…"),
         (
             ["recipes", "--recipe", "strong", "--set", "teachers=[a]"],
             "is for distilled alone",
@@ -188,7 +188,7 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
         (["modules", "--also", "mebeauty"], "write it as NAME=FOLDER"),
         (["modules", "--also", "here=there"], "--also here: there are mebeauty"),
         (["modules", "--also", "mifs=a", "--also", "mifs=b"], "given twice"),
-        (["modules", "--set", "seed=3"], "give --seed and --method"),
+        (["modules", "--set", "seed=3"], "use --seed and --method"),
         (["modules", "--set", "epoch=3"], "did you mean 'epochs'"),
         (["modules", "--init", "absent.safetensors"], "no such file of weights"),
         (["modules", "--add", "--results", "nowhere"], "no such folder of results"),

@@ -47,7 +47,7 @@ def test_a_wrong_folder_is_refused_in_one_line(name, tmp_path):
 def test_missing_folder_and_misspelt_option(tmp_path):
     with pytest.raises(CallError, match="mifs needs a folder: a folder with before"):
         datasets.load("mifs")
-    with pytest.raises(CallError, match="data set mifs: got an unexpected keyword argument 'tkae'"):
+    with pytest.raises(CallError, match="data set mifs has no setting 'tkae'"):
         datasets.load("mifs", tmp_path, tkae=1)
 
 

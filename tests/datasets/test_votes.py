@@ -91,5 +91,5 @@ def test_votes_become_rated_images(tmp_path):
     assert rated.scores.sum() == pytest.approx(0, abs=1e-9)
     assert rated.scale.low <= rated.scores.min() <= rated.scores.max() <= rated.scale.high
     assert np.isnan(rated.variances).all()
-    with pytest.raises(CallError, match="votes need a table"):
+    with pytest.raises(CallError, match="needs a table of votes"):
         load("votes", tmp_path)

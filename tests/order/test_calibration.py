@@ -114,3 +114,20 @@ def test_softened_comparisons_still_sum_to_one_at_the_ends():
     found = Calibration(temperature=4.0).comparison([[0.0, 0.0, 1.0], [1e-320, 0.5, 0.5]])
     assert np.allclose(found.sum(1), 1)
     assert np.isfinite(found).all()
+
+
+def test_applying_is_the_line_the_interval_and_the_dispersion_within_bounds():
+    learnt = Calibration(
+        intercept=0.5, slope=0.8, scale=2.0, floor=0.1, quantile=2.0, dispersion_intercept=-0.5, dispersion_slope=0.3
+    )
+    raw, error, degree = np.array([1.0, 3.0, 6.0]), np.array([0.1, 0.2, 0.3]), np.array([0.0, 1.0, 2.0])
+    found = learnt.apply(raw, error, degree, (1, 5))
+    for i in range(3):
+        value = min(max(0.5 + 0.8 * raw[i], 1), 5)
+        half = 2.0 * ((2.0 * error[i]) ** 2 + 0.1**2) ** 0.5
+        assert found.value[i] == pytest.approx(value)
+        assert (found.low[i], found.high[i]) == pytest.approx((max(value - half, 1), min(value + half, 5)))
+        assert found.dispersion[i] == pytest.approx(np.exp(-0.5 + 0.3 * np.log(max(degree[i], 1e-12))))
+    other = Calibration(images=9).with_dispersion_of(learnt)
+    assert (other.images, other.dispersion_intercept, other.dispersion_slope) == (9, -0.5, 0.3)
+    assert np.isnan(Calibration().apply(raw, error, degree, (1, 5)).dispersion).all()

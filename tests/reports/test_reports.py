@@ -9,7 +9,7 @@ from uol.order.bradley_terry import BradleyTerry, probabilities
 from uol.ratings.scale import Scale
 from uol.reports import figures
 from uol.reports.html import MEANING, Section, write_report
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 rng = np.random.default_rng(0)
 TRUTH = rng.uniform(1, 5, 40)

@@ -26,7 +26,7 @@ from uol.runs.transfer import keep_rated
 from uol.storage import provenance
 from uol.storage.files import plain
 from uol.studies.collect import read_run
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False))
 
@@ -341,7 +341,7 @@ def test_tables_without_dispersion():
 
 
 def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
-    monkeypatch.setattr("uol.cli.experiment_ensemble.load", lambda *_: rated)
+    monkeypatch.setattr("uol.datasets.load", lambda *_: rated)
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     out, results = runs / "out", runs / "results"
     call = ("experiment", "ensemble", runs / "a", runs / "b", "--of", "predictions", "--name", "both", "--out", out)
@@ -373,7 +373,7 @@ def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
     for option in (("--also", "mebeauty=there"), ("--votes", "votes.csv")):
         code, _, err = uol(*call, *option)
         assert (code, err.count("\n")) == (2, 1)
-        assert f"{option[0]}: with --of predictions no network is asked" in err
+        assert f"{option[0]}: not with --of predictions, which uses no network" in err
     code, _, err = uol(*call[:6], "--name", "other", "--out", out)
     assert (code, err.count("\n")) == (2, 1)
     assert "holds the ensemble named both" in err

@@ -186,8 +186,6 @@ def test_runs_without_a_hold_out_or_of_other_methods_are_refused(runs, rated, tm
 def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monkeypatch):
     known = {"synthetic": rated, "mebeauty": replace(drawn_b, name="mebeauty")}
     monkeypatch.setattr(datasets, "load", lambda name, *_, **__: known[name])
-    monkeypatch.setattr("uol.cli.experiment_ensemble.load", lambda name, *_: known[name])
-    monkeypatch.setattr("uol.cli.train.load", lambda name, *_: known[name])
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     out = tmp_path / "two"
     call = ("experiment", "ensemble", runs / "a", runs / "b", "--name", "two", "--out", out)

@@ -12,7 +12,7 @@ from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 
 def test_figures_of_known_predictions(drawn):

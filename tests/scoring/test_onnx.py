@@ -8,10 +8,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
+from quick import quick_recipe
+from uol import Scorer
 from uol.errors import CallError, UolError
 from uol.scoring.onnx import OnnxScorer
 from uol.scoring.onnx_export import export_onnx
+from uol.training.batches import PackedImages
 
 pytest.importorskip("onnxruntime")
 
@@ -21,6 +25,11 @@ def exported(trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "model"
     export_onnx(trained.scorer, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def packed_quick(drawn):
+    return PackedImages.pack(drawn, quick_recipe().model)
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +74,39 @@ def test_it_knows_what_the_folder_says(trained, asked):
     scorer = trained.scorer
     assert (asked.config, asked.panel, asked.scoring) == (scorer.config, scorer.panel, scorer.scoring)
     assert asked.calibration == scorer.calibration
+
+
+def test_the_whole_contract_works_through_the_network_of_the_folder(trained, asked, packed_quick, drawn_b, tmp_path):
+    scorer, pixels = trained.scorer, packed_quick.centre[:6]
+    (network,) = asked.members
+    assert isinstance(network, Scorer)
+    assert values(asked.score_exactly(pixels)) == pytest.approx(values(scorer.score_exactly(pixels)), abs=1e-5)
+    some = asked.embed_pixels(pixels).rows(torch.arange(2))
+    assert values(asked.score_embedded(some)) == pytest.approx(values(scorer.score_exactly(pixels[:2])), abs=1e-5)
+    anchored, expected = asked.anchor(drawn_b), scorer.anchor(drawn_b)
+    assert anchored.panel == expected.panel
+    assert values(anchored.leave_one_out()) == pytest.approx(values(expected.leave_one_out()), abs=1e-4)
+    assert values(asked.leave_one_out()) == pytest.approx(values(scorer.leave_one_out()), abs=1e-4)
+    asked.save_pretrained(tmp_path / "saved")
+    saved = Scorer.from_pretrained(tmp_path / "saved")
+    assert values(saved.score_exactly(pixels)) == pytest.approx(values(scorer.score_exactly(pixels)), abs=1e-5)
+    assert asked.to("cpu") is asked
+    with pytest.raises(CallError, match="--runtime torch"):
+        asked.to("cuda")
+
+
+def test_without_torch_or_weights_what_needs_them_is_one_line(exported, drawn_b, tmp_path, monkeypatch):
+    folder = shutil.copytree(exported, tmp_path / "light")
+    light = OnnxScorer(folder, threads=1)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", None)
+        with pytest.raises(UolError, match="only scores and comparisons work without torch") as caught:
+            light.anchor(drawn_b)
+        assert "\n" not in str(caught.value)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UolError, match=r"light: not a whole model folder: model.safetensors is missing"):
+        light.save_pretrained(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_heavy_is_imported(exported, image_files):

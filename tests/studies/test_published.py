@@ -28,7 +28,7 @@ def test_the_figures_can_be_true_together(method):
     assert 0.85 < figures.pc < 0.95
     assert figures.mae < figures.rmse
     possible = figures.rmse >= least_rmse(figures.pc, 0.688)
-    assert possible == (method != "order-learning")  # as printed, and below by .0015: docs/results.md says so
+    assert possible == (method != "order-learning")  # as printed, and below by .0015: docs/results-appendix.md says so
     assert all(0.2 < found[method].pc < 0.6 for found in TRANSFER["scut-fbp5500"].values())
 
 

@@ -166,7 +166,7 @@ def test_some_rows_alone():
 def test_the_headline_says_what_each_recipe_was_chosen_on():
     results = [result for name in ("distilled", "fast", "mine", "paper") for result in whole_row(recipe=name)]
     rows, columns = view("headline", Source(results))
-    assert [row["what"].split()[0] for row in rows] == ["the", "`paper`", "`fast`", "`distilled`"]
+    assert [row["what"].split(":")[0] for row in rows] == ["published", "`paper`", "`fast`", "`distilled`"]
     assert (rows[0]["pc"], rows[0]["transfer_mebeauty"]) == (0.9240, 0.5532)
     assert [row["chosen_on"] for row in rows[1:]] == [CHOSEN_ON[name] for name in ("paper", "fast", "distilled")]
     assert list(columns)[-1] == "chosen_on"

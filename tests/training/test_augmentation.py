@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from uol.order.backbones import IMAGENET_MEAN
 from uol.training import augmentation
-from uol.training.augmentation import Augmentation, augment, blend, centre_crop, own_shares
+from uol.training.augmentation import augment, blend, centre_crop, draw_blend_shares
+from uol.training.recipe import Augmentation
 
 STILL = {"flip": False}
 
@@ -165,6 +166,6 @@ def test_what_is_unknown_of_a_neighbour_does_not_spoil_a_whole_image():
 @pytest.mark.parametrize("mix", [0.0, 0.3, 1.0])
 def test_as_many_are_blended_as_asked_and_none_is_less_than_half(mix):
     torch.manual_seed(0)
-    share = own_shares(4000, Augmentation(mix=mix), torch.device("cpu"))
+    share = draw_blend_shares(4000, Augmentation(mix=mix), torch.device("cpu"))
     assert (share < 1).float().mean() == pytest.approx(mix, abs=0.03)
     assert share.min() >= 0.5

@@ -96,7 +96,7 @@ def test_blended_images_are_rated_as_their_parts_are(drawn, monkeypatch):
     recipe = quick_recipe(pairs="all", order_target="soft", augmentation={"flip": False, "mix": 0.5})
     share = torch.ones(recipe.batch_size)
     share[3], share[6] = 0.5, 0.8
-    monkeypatch.setattr("uol.training.batches.own_shares", lambda count, how, device: share)
+    monkeypatch.setattr("uol.training.batches.draw_blend_shares", lambda count, how, device: share)
     packed = PackedImages.pack(drawn, recipe.model)
     plan, (mixed, *_) = batches(packed, recipe)
     _, (whole, *_) = batches(packed, recipe.with_changes({"augmentation.mix": 0.0}))

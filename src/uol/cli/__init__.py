@@ -1,4 +1,4 @@
-"""The command line. One file per group of commands; heavy imports wait until a command runs."""
+"""The command line: one file per group of commands, which import heavy modules only when they run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from uol.errors import UolError
 
 app = typer.Typer(
     name="uol",
-    help="Learn the order of images from raters who disagree, and say what a panel would say of new ones: "
-    "a score on its scale, an interval, and how widely raters would differ. Nothing here measures a person.",
+    help="Learn the order of images from raters who disagree, and predict how a panel would rate new images: a score "
+    "on its scale, an interval, and how much raters would differ. Nothing here measures a person.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,7 +54,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line: results on stdout, words on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
+    """Run the command line: results on stdout, messages on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
     # Pillow's warning about images of 89 megapixels and more: `uol.images.read` has a limit and an error of its own.
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
@@ -63,14 +63,14 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader of a pipe left: nobody is there to tell
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
         if _state["debug"]:
             raise
         lines = str(error).splitlines()
-        _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (see it whole with uol --debug …)", 1)
+        _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (uol --debug … shows the traceback)", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from uol.cli.options import JsonOption
 from uol.cli.output import print_json, print_table, progress_bar, say
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report and the model go.")] = Path("uol-demo"),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of faces, raters and training.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report and the model.")] = Path("uol-demo"),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of faces, raters and training.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Train regression, order learning and UOL on drawn faces, compare them, and write a report with figures.
 

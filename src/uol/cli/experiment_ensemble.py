@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uol.cli.data import ReadOption, ScaleOption, load
-from uol.cli.experiment_run import AlsoOption, Takes, TakesOption, VotesOption, others_of
-from uol.cli.output import print_json, print_table, progress_bar, say
-from uol.cli.score import Device, DeviceOption
-from uol.cli.train import DataOption, RootOption, TableOption
+from uol.cli.options import (
+    AlsoOption,
+    Device,
+    DeviceOption,
+    JsonOption,
+    MakeupVotesOption,
+    Takes,
+    TakesOption,
+    data_option,
+)
+from uol.cli.output import load, print_json, print_table, progress_bar, say
+from uol.datasets.choosing import DataChoice
 from uol.errors import CallError
 
 if TYPE_CHECKING:
@@ -28,32 +34,28 @@ class Of(StrEnum):
     PREDICTIONS = "predictions"
 
 
+@data_option("synthetic")
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of folds: matched fold by fold.")],
-    name: Annotated[str, typer.Option("--name", help="What stands for a recipe among the results.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder, with one for each fold in it.")],
-    data: DataOption = "synthetic",
-    root: RootOption = None,
-    table: TableOption = None,
-    scale: ScaleOption = None,
-    read: ReadOption = None,
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of folds, which are matched by fold.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the row in tables, in the place of a recipe.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write, with a run folder for each fold.")],
+    chosen: DataChoice,
     of: Annotated[
-        Of, typer.Option("--of", help="Ask the networks again, or average the predictions that the runs have.")
+        Of, typer.Option("--of", help="Combine the networks, or average predictions that the runs have made.")
     ] = Of.NETWORKS,
     also: AlsoOption = None,
-    votes: VotesOption = None,
+    votes: MakeupVotesOption = None,
     takes: TakesOption = Takes.FIRST,
     device: DeviceOption = Device.AUTO,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Ask the networks of finished runs as one, calibrated on images that all of them held out; nothing is trained.
+    """Combine the networks of finished runs into one model, calibrated on images that all of them held out.
 
-    The runs are of one data set, method and hold-out (train them with the same --set held_out_seed). Each fold has a
-    run folder, whose result goes through `uol experiment add` like any other.
+    The runs must have the same data set, method and hold-out (train them with the same --set held_out_seed). Nothing
+    is trained; the run folder of each fold is like any other.
 
-    With --of predictions nothing is asked: the predictions that the runs have are averaged, those on other rated data
-    sets too, and on other panels that trained all of them. The networks may be gone, and of any methods; the mean has
-    no intervals and no model folder.
+    With --of predictions, no network is used: predictions on the test images, on other rated data sets and on other
+    panels are averaged. The runs may have different methods; the mean has no intervals and no model folder.
 
     Example: uol experiment ensemble runs/a runs/b --data scut-fbp5500 --root SCUT-FBP5500_v2 --name two --out both
     """
@@ -64,12 +66,10 @@ def ensemble(
         }  # fmt: skip
         for option, given in asked.items():
             if given:
-                raise CallError(f"{option}: with --of predictions no network is asked; leave it out")
-        results = _of_predictions(runs, load(data, root, table, scale, read), out, name)
+                raise CallError(f"{option}: not with --of predictions, which uses no network; leave it out")
+        results = _of_predictions(runs, load(chosen), out, name)
     else:
-        results = _of_networks(
-            runs, lambda: load(data, root, table, scale, read), out, name, also or [], votes, takes, device
-        )
+        results = _of_networks(runs, chosen, out, name, also or [], votes, takes, device)
     rows = [{"split": one.split, "networks": one.ensemble, **one.metrics.model_dump()} for one in results]
     if as_json:
         print_json(rows)
@@ -80,7 +80,7 @@ def ensemble(
 
 
 def _of_predictions(runs: list[Path], rated: RatedImages, out: Path, name: str) -> list[Result]:
-    """The means of all folds, made before any is written."""
+    """Average the predictions of all folds, then write them."""
     from uol.runs.averaging import average, keep_average
     from uol.runs.ensembling import match_runs
     from uol.storage import provenance
@@ -96,7 +96,7 @@ def _of_predictions(runs: list[Path], rated: RatedImages, out: Path, name: str) 
 
 def _of_networks(
     runs: list[Path],
-    load_rated: Callable[[], RatedImages],
+    chosen: DataChoice,
     out: Path,
     name: str,
     also: list[str],
@@ -104,19 +104,19 @@ def _of_networks(
     takes: Takes,
     device: Device,
 ) -> list[Result]:
-    """The ensembles of all folds, asked, tested and kept one by one."""
+    """Build, test and keep the ensemble of each fold."""
     from uol.order.config import ModelConfig, common_view
     from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
     from uol.runs.protocols import read_votes
-    from uol.runs.transfer import MakeupRule, Other, judge_elsewhere, pack_other
+    from uol.runs.transfer import MakeupRule, Other, judge_elsewhere, load_others, pack_other
     from uol.scoring.released import choose_device
     from uol.storage import provenance
     from uol.training.batches import PackedImages
 
     rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)
-    others = others_of(also)
+    others = load_others(also)
     where = choose_device(device.value)
-    rated = load_rated()
+    rated = load(chosen)
     folds = match_runs(runs, rated, out, name)
     say(f"{len(folds)} ensembles of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}

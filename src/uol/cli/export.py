@@ -1,22 +1,22 @@
-"""uol export: a model for onnxruntime, which needs no torch."""
+"""uol export: a model for onnxruntime, which does not need torch."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from uol.cli.options import JsonOption, ModelOutOption, ReplaceOption
 from uol.cli.output import print_json, print_table, say
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A model folder, or the name of a model that ships.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write; it can be moved as a whole.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of a model that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    model: Annotated[str, typer.Argument(help="A shipped model, or a model folder.")],
+    out: ModelOutOption,
+    replace: ReplaceOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write a model with ONNX graphs beside it, so that onnxruntime can score without torch, and check them.
+    """Write a model folder with ONNX graphs, which onnxruntime scores without torch, and check the graphs.
 
     Example: uol export uol-demo/model --out light-model
     """
@@ -33,4 +33,4 @@ def export(
         print_json({"model": str(out), "files": files, "largest_difference": difference})
     else:
         print_table(files, {"file": "file", "bytes": "bytes"})
-        say(f"largest difference from PyTorch: {difference:.1g} (scores as on a scale of 1 to 5, and probabilities)")
+        say(f"largest difference from PyTorch: {difference:.1g} (scores, on a scale of 1 to 5, and probabilities)")

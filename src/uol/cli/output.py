@@ -6,14 +6,34 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from uol.errors import CallError
 from uol.storage.files import plain
+
+if TYPE_CHECKING:
+    from uol.datasets.choosing import DataChoice
+    from uol.ratings.rated_images import RatedImages
 
 
 def say(text: str) -> None:
-    """Words for the person at the terminal."""
+    """Print a message on stderr."""
     print(text, file=sys.stderr)
+
+
+def load(chosen: DataChoice) -> RatedImages:
+    """Load a data set and say what its loader skipped or repaired."""
+    rated = chosen.load()
+    for note in rated.notes:
+        say(f"{rated.name}: {note}")
+    return rated
+
+
+def check_results(results: Path) -> None:
+    """Refuse a folder of results that does not exist."""
+    if not results.is_dir():
+        raise CallError(f"{results}: no such folder of results; create it, or name one with --results")
 
 
 def print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""uol report: one page on a run."""
+"""uol report: a page about a run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from uol.cli.output import say
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a folder of runs such as --fold all makes.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; RUN/report.html if none.")] = None,
+    run: Annotated[Path, typer.Argument(help="A run folder, or a folder of folds.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page; RUN/report.html by default.")] = None,
 ) -> None:
-    """Write a page with figures on a run: curves, errors by score and group, intervals, worst cases.
+    """Write a page about a run: curves, errors by score and group, intervals, worst cases.
 
     Example: uol report runs/first
     """

@@ -32,12 +32,17 @@ def names() -> list[str]:
     return list(_MODULES)
 
 
+def unknown(name: str) -> str:
+    """What to say of a name that no data set has: the nearest, and all."""
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), _MODULES, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown data set {name!r}: {hint}there are {', '.join(_MODULES)}"
+
+
 def info(name: str) -> DatasetInfo:
     """What is known of a data set: title, number of images, scale, terms, and the folder its loader expects."""
     if name not in _MODULES:
-        near = difflib.get_close_matches(name.lower().replace("_", "-"), _MODULES, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise CallError(f"unknown data set {name!r}: {hint}there are {', '.join(_MODULES)}")
+        raise CallError(unknown(name))
     found: DatasetInfo = import_module(f"uol.datasets.{_MODULES[name]}").DATASET
     return found
 
@@ -50,10 +55,10 @@ def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) 
     if not known.needs_folder and root is not None:
         raise CallError(f"the {name} data set is generated: leave out the folder")
     folder = () if root is None else (root,)
-    try:
-        inspect.signature(known.load).bind(*folder, **options)
-    except TypeError as error:
-        if "table" in str(error) and "table" not in options:
-            raise CallError(f"{name} needs a table of ratings: give one with --table") from error
-        raise CallError(f"data set {name}: {error}") from error
+    settings = list(inspect.signature(known.load).parameters)[len(folder) :]
+    for option in options:
+        if option not in settings:
+            raise CallError(f"data set {name} has no setting {option!r}; there are {', '.join(settings) or 'none'}")
+    if "table" in settings and "table" not in options:
+        raise CallError(f"{name} needs a table of {'votes' if name == 'votes' else 'ratings'}: give one with --table")
     return known.load(*folder, **options)

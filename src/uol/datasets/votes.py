@@ -119,15 +119,20 @@ def _outcome(winner: str, pair: tuple[Path, Path], index: ImageIndex) -> Order |
 
 
 def load_votes(
-    root: str | os.PathLike[str], table: str | os.PathLike[str] | None = None, **columns: str | None
+    root: str | os.PathLike[str],
+    table: str | os.PathLike[str],
+    *,
+    first: str | None = None,
+    second: str | None = None,
+    winner: str | None = None,
+    voter: str | None = None,
+    sheet: str | int = 0,
 ) -> RatedImages:
     """Votes on pairs as rated images: each image's score is its scale value in logits, centred on zero.
 
     Rating variances stay unknown: votes show how often images change places, not how individuals would rate them.
     """
-    if table is None:
-        raise CallError("votes need a table: image a, image b, winner (or tie) and, if known, voter")
-    votes = read_votes(root, table, **columns)  # type: ignore[arg-type]
+    votes = read_votes(root, table, first=first, second=second, winner=winner, voter=voter, sheet=sheet)
     found = scale_values(votes.first, votes.second, votes.outcome, len(votes.names))
     notes = list(votes.notes)
     if found.islands > 1:

@@ -19,7 +19,7 @@ class Ldl(ScoreMethod):
     Images without a histogram take no part in the loss.
     """
 
-    tells_dispersion = True
+    predicts_dispersion = True
     levels_in_units: Tensor
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:

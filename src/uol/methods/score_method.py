@@ -14,7 +14,8 @@ from uol.order.model import FeatureModel
 from uol.order.views import views
 from uol.ratings.scale import Scale
 from uol.training.batches import PackedImages
-from uol.training.method import Floats, Method, Predictions
+from uol.training.method import Method
+from uol.training.predictions import Floats, Predictions
 from uol.training.recipe import Recipe
 
 
@@ -36,7 +37,7 @@ class ScoreMethod(Method):
     Scores are learnt in units of the scale, so that every panel's are of one size.
     """
 
-    tells_dispersion = False
+    predicts_dispersion = False
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
@@ -75,7 +76,7 @@ class ScoreMethod(Method):
         if held_out is not None:
             value, _ = self.values(held_out.centre, held_out.attributes)
             self.calibration = calibrate(held_out.rated.scores, value, np.ones_like(value), line=False)
-        if self.tells_dispersion:
+        if self.predicts_dispersion:
             enough = held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE
             known = held_out if held_out is not None and enough else training
             _, degree = self.values(known.centre, known.attributes)

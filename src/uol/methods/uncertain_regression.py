@@ -19,7 +19,7 @@ class UncertainRegression(ScoreMethod):
     The squared error is that of the samples' mean score, as UOL takes the cross entropy of the samples' mean logits.
     """
 
-    tells_dispersion = True
+    predicts_dispersion = True
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)

@@ -24,7 +24,8 @@ from uol.ratings.scale import Scale
 from uol.scoring.config import PanelConfig
 from uol.scoring.scorer import Scorer
 from uol.training.batches import Batch, PackedImages
-from uol.training.method import Method, Predictions
+from uol.training.method import Method
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 from uol.training.teachers import Teachers
 

@@ -1,7 +1,7 @@
 """Intervals that hold: the errors of scores learnt from held-out rated images, and applying what was learnt.
 
 The likelihood's standard error counts the comparisons with hundreds of references as independent evidence, and k
-was fitted on images the network knows, so it is far too narrow. Held-out images of the panel correct it:
+was fitted on images the network knows: it is far too narrow. Held-out images of the panel correct it:
 
     value    = intercept + slope · (Bradley-Terry score)
     interval = value ± quantile · √((scale · standard error)² + floor²)

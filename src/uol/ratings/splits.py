@@ -14,6 +14,7 @@ from uol.ratings.rated_images import Indices, RatedImages, Split
 
 _INNER, _WITHOUT = "-inner", "-without-"
 _QUARTER = 4
+WHOLE = "whole"
 
 
 def find_split(rated: RatedImages, name: str) -> Split | None:
@@ -49,3 +50,35 @@ def _in_group(rated: RatedImages, name: str) -> np.ndarray[tuple[int], np.dtype[
         known = sorted({word for column in words for word in column} - {""})
         raise CallError(f"{rated.name} has no group {name!r}; there are {', '.join(known) or 'none'}")
     return found
+
+
+def choose_splits(rated: RatedImages, name: str | None) -> dict[str, Split]:
+    """The splits that a person names: one, all folds ("all"), the only one (None), or no test images ("whole").
+
+    A number is a fold, unless a split has that name. A data set without splits is trained on as a whole.
+    """
+    if name == WHOLE or (name is None and not rated.splits):
+        return {WHOLE: Split(np.arange(len(rated)), np.arange(0))}
+    known = ", ".join(rated.splits) or "none"
+    if name == "all":
+        folds = {key: parts for key, parts in rated.splits.items() if key.startswith("fold-")}
+        if not folds:
+            raise CallError(f"{rated.name} has no folds; its splits: {known}")
+        return folds
+    if name is None:
+        if len(rated.splits) > 1:
+            raise CallError(f"{rated.name} has several splits; choose one with --split: {known}")
+        name = next(iter(rated.splits))
+    found = find_split(rated, name)
+    if found is None and name[:1].isdigit():  # after the split's name: MEBeauty has one called 2022
+        name = f"fold-{name}"
+        found = find_split(rated, name)
+    if found is None:
+        raise CallError(f"{rated.name} has no split {name!r}; there are {known}")
+    return {name: found}
+
+
+def tested_images(rated: RatedImages, name: str) -> Indices:
+    """The test images of a split; none if there is no such split, as with "whole"."""
+    found = find_split(rated, name)
+    return np.arange(0) if found is None else found.test

@@ -20,7 +20,7 @@ from uol.ratings import metrics
 from uol.ratings.scale import Scale
 
 if TYPE_CHECKING:
-    from uol.training.method import Predictions
+    from uol.training.predictions import Predictions
 
 BLUE, ORANGE, GREY, GREEN, PURPLE = "#2f6690", "#d1603d", "#8d99ae", "#5b8e7d", "#7d5ba6"
 OUTCOME_COLOURS = {Order.LESS: ORANGE, Order.SIMILAR: GREY, Order.GREATER: BLUE}

@@ -15,7 +15,7 @@ from uol.reports import run_tables as tables
 from uol.reports.html import Section, write_report
 from uol.reports.run_facts import facts, seconds
 from uol.reports.run_folder import Run, number, part, read_runs
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 FIGURES = {
     "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE", "spearman": "Spearman", "order_accuracy": "order",

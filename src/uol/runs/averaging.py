@@ -24,7 +24,7 @@ from uol.runs.transfer import keep_rated, remove_evaluations
 from uol.storage import provenance
 from uol.storage.files import write_text
 from uol.studies.collect import read_run
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 _DIFFERENT = "members were tested on different images or ratings"
 _RATERS = "{}, told who rated: the members' tables do not tell the same of raters"

@@ -30,7 +30,7 @@ from uol.scoring.scorer import Scorer
 from uol.storage import provenance
 from uol.storage.files import plain, write_text
 from uol.training.batches import PackedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe, stored_recipe
 
 Combined: TypeAlias = Literal["scores", "predictions"]  # what of the members is averaged

@@ -11,7 +11,7 @@ import pandas as pd
 from uol.order.order import order_accuracy
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 LENIENCY = "known_raters_leniency"  # a column of predictions: how lenient an image's raters are together
 

@@ -19,7 +19,7 @@ from uol.runs.result import read_result
 from uol.runs.run import held_out_rows
 from uol.storage.files import write_text
 from uol.training.batches import PackedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 
 HELD_OUT = "held-out.csv"

@@ -24,8 +24,8 @@ from uol.runs.run import held_out_count
 from uol.scoring.scorer import Scorer
 from uol.storage.files import write_text
 from uol.training.batches import PackedImages
-from uol.training.method import Predictions
 from uol.training.panels import join, without_copies
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 
 PANELS = "panels"

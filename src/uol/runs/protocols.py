@@ -18,6 +18,7 @@ from uol.ratings import metrics
 Floats = npt.NDArray[np.float64]
 Takes = Literal["first", "mean"]
 
+GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
 BY_MAKEUP = "with make-up"
 BY_VOTES = "majority of votes"
 AGREEING = 5  # of seven voters: a pair counts where more than these agree

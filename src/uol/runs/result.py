@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from uol.errors import UolError
+from uol.order.config import LEGACY
 from uol.storage.files import plain, write_text
 from uol.storage.validation import read_validated
+from uol.training.recipe import with_defaults
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
 _LATER = {
@@ -409,9 +411,6 @@ def check_repeatable(path: Path, result: Result) -> None:
 
 def other_setting(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     """The first setting in which networks of one row differ; one that came later counts as its default."""
-    from uol.order.config import LEGACY
-    from uol.training.recipe import with_defaults  # torch comes with it, which reading a table need not wait for
-
     one, other = with_defaults(one), with_defaults(other)
     deleted = LEGACY.keys() & (one.keys() | other.keys())  # with a value that changed the training
     for key in sorted(((one.keys() & other.keys()) | deleted) - OWN_TO_A_RUN):

@@ -38,7 +38,8 @@ from uol.storage import provenance
 from uol.storage.files import plain, write_json, write_text
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
-from uol.training.method import Method, Predictions
+from uol.training.method import Method
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe, with_defaults
 
 RESULT, PREDICTIONS, MODEL, EVALUATIONS, LOG = "result.json", "predictions.csv", "model", "evaluations", "log.txt"

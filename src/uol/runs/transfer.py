@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -24,15 +24,14 @@ from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import evaluate, predictions_table
 from uol.runs.predictions import replicates_elsewhere
-from uol.runs.protocols import BY_MAKEUP, BY_VOTES, Takes, Votes, makeup_order, makeup_pairs
+from uol.runs.protocols import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.result import Makeup
 from uol.runs.train_and_test import EVALUATIONS
 from uol.storage.files import write_json, write_text
 from uol.training.batches import PackedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 MIFS = "mifs"  # whose pairs have an order to be found
-GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
 OTHERS = ("mebeauty", "hot-or-not", MIFS, "color-feret", GREY_FERET)
 
 
@@ -84,6 +83,19 @@ def load_other(name: str, root: str | os.PathLike[str]) -> Other:
     if name == GREY_FERET:
         return Other(replace(datasets.load("color-feret", root), name=GREY_FERET), "whole")
     return Other(datasets.load(name, root))
+
+
+def load_others(words: Iterable[str]) -> list[Other]:
+    """Data sets, as --also NAME=FOLDER writes them."""
+    found: dict[str, Other] = {}
+    for word in words:
+        name, equals, folder = word.partition("=")
+        if not equals or not folder:
+            raise CallError(f"--also {word}: write it as NAME=FOLDER")
+        if name in found:
+            raise CallError(f"--also {name}: given twice")
+        found[name] = load_other(name, folder)
+    return list(found.values())
 
 
 def pack_other(other: Other, model: ModelConfig, progress: Progress | None = None) -> PackedImages:

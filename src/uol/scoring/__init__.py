@@ -1,1 +1,1 @@
-"""Scoring: models on disk, asked for scores, comparisons and rankings of images."""
+"""Scoring: models on disk, and their scores, comparisons and rankings of images."""

@@ -76,7 +76,7 @@ class OnnxScorer(BaseScorer):
     @cached_property
     def _network(self) -> Scorer:
         if find_spec("torch") is None:
-            raise UolError(f"{self.folder}: only scores and comparisons work without torch: pip install 'uol[train]'")
+            raise UolError(f"{self.folder}: only scores and comparisons work without torch: pip install torch timm")
         from uol.scoring.folder import load_scorer
 
         return load_scorer(self.folder)

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 import uol
 from uol.errors import CallError
 
@@ -45,6 +43,14 @@ def of_code(code: Commit) -> dict[str, str | bool | None]:
     }
 
 
+def check_reproducible() -> None:
+    """Refuse to produce results, before hours of training, with code that nobody could check out."""
+    code = commit()
+    if code.id is None or code.modified:
+        why = "is not a git checkout" if code.id is None else "has uncommitted changes"
+        raise CallError(f"--add: the code {why}, and the results could not be repeated; commit, or leave out --add")
+
+
 def now() -> str:
     """The time, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -68,6 +74,8 @@ def commit() -> Commit:
 
 def hardware() -> dict[str, str | None]:
     """Processor, GPU, Python and torch of this machine."""
+    import torch  # here alone: tables read provenance without it
+
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 import uol
@@ -16,15 +15,12 @@ from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.evaluation import Evaluation, evaluate
 from uol.runs.result import ANCHORING as PREFIX
 from uol.runs.result import Hardware, Name, read_result
-from uol.runs.train_and_test import RESULT
 from uol.scoring.base import FEWEST_ANCHORS, BaseScorer, Embedded
-from uol.scoring.folder import PROVENANCE, load_model
 from uol.scoring.released import find_model, fingerprint
 from uol.storage import provenance
 from uol.storage.files import write_json
 from uol.storage.validation import read_validated
-from uol.training.batches import PackedImages
-from uol.training.method import Predictions
+from uol.training.predictions import Predictions
 
 SIZES = (10, 30, 100, 300)
 
@@ -91,6 +87,8 @@ def anchoring_curve(
     `embedded` is what `scorer.embed_pixels` makes of all images. Last comes the whole training part, which can only be
     drawn once.
     """
+    import torch  # here and below: a table of curves need not wait for torch
+
     if not len(split.test) or len(split.train) < FEWEST_ANCHORS:
         raise CallError(f"{rated.name}: anchoring needs a split with test images and {FEWEST_ANCHORS} others")
     if small := [size for size in sizes if size < FEWEST_ANCHORS]:
@@ -134,6 +132,11 @@ def measure_anchoring(
     progress: Callable[[int], None] | None = None,
 ) -> Anchoring:
     """A model's curve on a data set, with its provenance."""
+    import torch
+
+    from uol.scoring.folder import load_model
+    from uol.training.batches import PackedImages
+
     code = provenance.commit()
     if code.id is None or code.modified:
         raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this curve")
@@ -165,6 +168,9 @@ def measure_anchoring(
 
 def trained_on(folder: Path) -> set[str]:
     """The data sets that a model learnt from, as far as its folder or its run's tells."""
+    from uol.runs.train_and_test import RESULT
+    from uol.scoring.folder import PROVENANCE
+
     found: set[str] = set()
     for place in (folder, folder.parent):
         if (place / RESULT).is_file():

@@ -18,6 +18,7 @@ from uol.studies.tables import OLD_NAMES, view
 END = "<!-- end -->"
 DOCUMENTS = {  # each with the folder, within that of the results, that its tables are made from
     Path("docs/results.md"): "",
+    Path("docs/results-appendix.md"): "",
     Path("README.md"): "",
     Path("results/archive/README.md"): ARCHIVE,
 }

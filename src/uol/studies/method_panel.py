@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import uol
 from uol.errors import CallError, UolError
-from uol.runs.protocols import Agreement, Floats, panel_agreement
+from uol.runs.protocols import GREY_FERET, Agreement, Floats, panel_agreement
 from uol.runs.result import PANEL as PREFIX
 from uol.runs.result import Correlation, Name, Result, check_repeatable, is_fold, read_result
-from uol.runs.transfer import GREY_FERET
 from uol.storage import provenance
 from uol.storage.files import write_json
 from uol.storage.validation import read_validated

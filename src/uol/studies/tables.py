@@ -40,23 +40,27 @@ _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows if row.recip
 _SUPERSEDED = {"strong-beta-0.1", "distilled-pair"}  # recipes as they were
 _AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with the same settings
 
-# The rows of the headline table, and on which data their settings were chosen.
+# The rows of the headline table, and the images that were looked at when their settings were chosen.
 CHOSEN_ON: dict[str, str] = {
-    "paper": "nothing: published settings",
-    FAST: "part of fold 1's training images, as its teacher `strong`",
-    STRONG: "fold 1 and MEBeauty; part of fold 1's training images",
-    BEST: "as `strong`; its views and histograms after test figures were seen",
-    DISTILLED: "as `best`; new faces on images held out of fold 1",
+    "paper": "none",
+    FAST: "fold 1 and MEBeauty, through its teacher `strong`",
+    STRONG: "fold 1 and MEBeauty",
+    BEST: "fold 1 and MEBeauty; six views after test figures of all folds were seen",
+    DISTILLED: "fold 1 and MEBeauty; six views after test figures of all folds were seen",
     "xception": "as `strong`; learning rate within fold 1's training images",
     "transformer": "as `strong`; learning rate within fold 1's training images",
-    "kinds": "members on images held out of training",
-    "teachers": "no choice beyond its members",
-    "pair": "no choice beyond its members",
-    "two": "members on test images of all folds",
-    "three": "members on test images of all folds",
-    "four": "members on test images of all folds",
+    "kinds": "as its members; these on images held out of training",
+    "teachers": "the kinds of `kinds`; no further choice",
+    "pair": "as `strong`; unaligned photographs after test figures at half size",
+    "two": "test images of all folds",
+    "three": "test images of all folds",
+    "four": "test images of all folds",
 }
-_SHIPS = {DISTILLED: "uol-vgg16-scut5500", FAST: "uol-fast-scut5500"}
+_KNOWN_AS = {
+    "paper": ": the published settings, our code",
+    FAST: ": the small model that ships",
+    DISTILLED: ": the large model that ships",
+}
 
 
 def view(kind: str, source: Source) -> View:
@@ -66,7 +70,7 @@ def view(kind: str, source: Source) -> View:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
     if source.panels and not source.results:
         return _method_panels(source.panels)
-    if chosen == "main" and source.tested_on is not None:
+    if chosen in ("main", "published") and source.tested_on is not None:
         return _elsewhere(source)
     if chosen == "main" and source.anchorings and not source.results:
         return _anchoring(source)
@@ -164,9 +168,9 @@ def _headline(source: Source) -> View:
             continue
         columns |= {f"transfer_{name}": f"PC on {name}" for name in row["transfer"]}
         if not rows and row["paper"] is not None:
-            rows.append({"what": "the paper", **_paper(row), "chosen_on": "not said"})
-        what = f"`{recipe}`" + (f", {row['ensemble']} networks" if row["ensemble"] > 1 else "")
-        what += f" (ships as `{_SHIPS[recipe]}`)" if recipe in _SHIPS else ""
+            rows.append({"what": "published", **_paper(row), "chosen_on": "unknown"})
+        networks = f", {row['ensemble']} networks" if row["ensemble"] > 1 else ""
+        what = f"`{recipe}`{networks}{_KNOWN_AS.get(recipe, '')}"
         rows.append({"what": what, **_ours(row), "chosen_on": chosen_on})
     columns |= {"chosen_on": "chosen on"}
     return View([dict.fromkeys(columns) | row for row in rows], columns)
@@ -229,7 +233,7 @@ def _seeds(source: Source) -> View:
 
 
 def _elsewhere(source: Source) -> View:
-    """Figures on data sets that the networks never saw; on one alone, with what the paper has and we do not."""
+    """Figures on data sets that the networks never saw."""
     rows: list[Cells] = []
     for row in elsewhere_rows(source.results, source.plan):
         if source.tested_on not in (None, row["tested_on"]):
@@ -243,16 +247,23 @@ def _elsewhere(source: Source) -> View:
             | {f"difference_{key}": _beyond(values[key], paper.get(key), row["models"]) for key in FIGURES}
         )
     if not rows and source.tested_on is not None:
-        rows = [
-            {"method": method, "split": FOLDS} | {f"paper_{key}": value for key, value in paper._asdict().items()}
-            for tested in TRANSFER.values()
-            for method, paper in tested.get(source.tested_on, {}).items()
-        ]
+        return _never_tested(source.tested_on)
     columns = {"models": "models", "pc": "mean PC", "interval_pc": "95 %", "mae": "MAE", "rmse": "RMSE",
                "paper_pc": "paper's PC", "paper_mae": "paper's MAE", "paper_rmse": "paper's RMSE",
                "difference_pc": "PC − paper's"}  # fmt: skip
     tested = {"tested_on": "tested on"} if source.tested_on is None else {}
     return View(rows, WHO | _other_splits(rows) | tested | columns)
+
+
+def _never_tested(tested_on: str) -> View:
+    """The paper's figures on a data set that none of our networks was tested on."""
+    rows: list[Cells] = [
+        {"method": method} | {f"paper_{key}": value for key, value in paper._asdict().items()}
+        for tested in TRANSFER.values()
+        for method, paper in tested.get(tested_on, {}).items()
+    ]
+    columns = {"method": "method", "paper_pc": "paper's PC", "paper_mae": "paper's MAE", "paper_rmse": "paper's RMSE"}
+    return View(rows, columns)
 
 
 def _panels(source: Source) -> View:

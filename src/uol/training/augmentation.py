@@ -3,70 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from uol.images.faces import ELLIPSE_CENTRE, ELLIPSE_RADII
 from uol.order.backbones import IMAGENET_MEAN
-from uol.order.config import Settings
+from uol.training.recipe import Augmentation
 
 # The ellipse of an aligned face in coordinates from −1 to 1.
 _FACE_CENTRE, _FACE_RADII = [2 * x - 1 for x in ELLIPSE_CENTRE], [2 * r for r in ELLIPSE_RADII]
 _KNOTS = 5  # of the field that bends images, along each side
 _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
-
-
-class Augmentation(Settings):
-    """What may happen to a training image; every amount is drawn anew for each image of each epoch.
-
-    Amounts are the largest departure to either side; `grey`, `mask`, `erase` and `mix` are probabilities.
-    """
-
-    group = "augmentation"
-
-    flip: bool = Field(True, description="mirror half of the images")
-    random_crop: bool = Field(False, description="crop at a random place instead of the centre")
-    rotation: float = Field(0.0, ge=0, le=180, description="degrees")
-    zoom: float = Field(0.0, ge=0, lt=1, description="of the size")
-    shift: float = Field(0.0, ge=0, lt=1, description="of half the width")
-    bend: float = Field(
-        0.0, ge=0, le=0.15, description="of half the width, about: points move smoothly, each elsewhere: another face"
-    )
-    contrast: float = Field(0.0, ge=0, le=1)
-    brightness: float = Field(0.0, ge=0, le=1, description="added to values from 0 to 1")
-    saturation: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest factor")
-    grey: float = Field(0.0, ge=0, le=1)
-    channel_gain: float = Field(0.0, ge=0, lt=1, description="of each colour by itself")
-    mask: float = Field(0.0, ge=0, le=1, description="blank what lies outside the ellipse of an aligned face")
-    erase: float = Field(0.0, ge=0, le=1, description="blank a box at a random place")
-    mix: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="blend with another image of the batch, which has at most half of it; so its ratings",
-    )
-
-    @model_validator(mode="after")
-    def _saturation_is_a_range(self) -> Self:
-        low, high = self.saturation
-        if not 0 <= low <= high:
-            raise ValueError(f"augmentation.saturation: a range from 0 up is wanted, not {low:g} to {high:g}")
-        return self
-
-    @property
-    def warps(self) -> bool:
-        """Whether images are resampled, not only cropped and mirrored."""
-        return bool(self.rotation or self.zoom or self.shift or self.bend)
-
-    @property
-    def recolours(self) -> bool:
-        """Whether colours change."""
-        amounts = (self.contrast, self.brightness, self.grey, self.channel_gain)
-        return any(amounts) or self.saturation != (1.0, 1.0)
 
 
 def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
@@ -79,7 +28,7 @@ def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
     return shown
 
 
-def own_shares(count: int, how: Augmentation, device: torch.device) -> Tensor:
+def draw_blend_shares(count: int, how: Augmentation, device: torch.device) -> Tensor:
     """Each image's share in what is shown in its place, (M,): all of it, or from a half up where it is blended."""
     return torch.where(_chance(how.mix, count, device), 0.5 + 0.5 * torch.rand(count, device=device), 1.0)
 

@@ -18,7 +18,7 @@ from uol.order.losses import order_target, pair_balance
 from uol.order.order import Triplets, balanced_pairs, hard_triplets
 from uol.ratings.rated_images import Indices, RatedImages
 from uol.training.attributes import attributes_of
-from uol.training.augmentation import augment, blend, centre_crop, own_shares
+from uol.training.augmentation import augment, blend, centre_crop, draw_blend_shares
 from uol.training.recipe import Recipe
 
 
@@ -241,7 +241,7 @@ class Feed:
         }
         error, triplets = self._error[rows], now["valid"]
         if how.mix:
-            share = own_shares(len(rows), how, self._device)
+            share = draw_blend_shares(len(rows), how, self._device)
             known = {name: blend(values, share) for name, values in known.items()}
             error = torch.hypot(share * error, (1 - share) * error.roll(1))
             whole = share == 1  # triplets were chosen by the scores of whole images

@@ -1,46 +1,34 @@
-"""The interface of methods: losses of a batch while training, then predictions with intervals."""
+"""The contract of a method: losses of a batch while training, then predictions with intervals."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from uol.errors import CallError
 from uol.order.backbones import Backbone
 from uol.ratings.scale import Scale
-from uol.scoring.base import Score
 from uol.training.batches import Batch, PackedImages
+from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
-
-Floats = npt.NDArray[np.float64]
-
-
-class Predictions(NamedTuple):
-    """Panel scores of N images with intervals, each (N,); dispersion is NaN where a method does not tell it."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-    dispersion: Floats
-
-    @classmethod
-    def of(cls, scores: Sequence[Score]) -> Predictions:
-        """Scores as arrays."""
-        return cls(*(np.array([getattr(score, name) for score in scores]) for name in cls._fields))
 
 
 class Method(nn.Module, ABC):
-    """A network and its losses.
+    """A network, the losses that train it, and the predictions of the trained network.
 
-    Before training, `prepare_for` may look at the training images, and before each epoch `begin_epoch` is told its
-    number. `forward(batch)` gives the losses by name, with their sum under "total". After training, `finish` does
-    what needs the whole training set (references, calibration on the held-out images), and `predict` answers.
+    A training calls a method in this order:
+
+    1. `check(recipe)` refuses settings that the method does not use, before any image is read.
+    2. `__init__` builds the network; `prepare_for(training)` may look at the training images, to count classes.
+    3. For each epoch `begin_epoch`, then for each batch `forward(batch)`: the losses by name, with the loss that is
+       minimised under "total".
+    4. `finish(training, held_out)` chooses references or calibrates intervals.
+    5. `predict(pixels)` gives the scores of new images, with intervals.
+
+    A method whose network outputs the score itself derives from `uol.methods.score_method.ScoreMethod`, which
+    implements `finish` and `predict`. The class attributes below state which optional settings a method supports.
     """
 
     takes_second_backbone = False
@@ -49,9 +37,9 @@ class Method(nn.Module, ABC):
     uses_histogram = False
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
-        """`levels` is the number of rating levels in the batches' histograms; 0 where none is known.
+        """`levels` is the number of rating levels in the batches' histograms, 0 if they are unknown.
 
-        Only a method that `takes_panels` is asked for several panels.
+        `panels` is above 1 only for methods that set `takes_panels`.
         """
         super().__init__()
         self.check(recipe)
@@ -62,7 +50,7 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def check(cls, recipe: Recipe) -> None:
-        """Refuse settings that the method has no use for."""
+        """Refuse settings that the method does not use."""
         if recipe.second_backbone is not None and not cls.takes_second_backbone:
             raise CallError(f"method {recipe.method} has one backbone; leave second_backbone out")
         if recipe.second_backbone is not None and recipe.init not in (None, "timm"):
@@ -72,17 +60,17 @@ class Method(nn.Module, ABC):
         if recipe.teachers and not cls.takes_teachers:
             raise CallError(f"method {recipe.method} learns from no teachers; leave teachers out")
         if recipe.start == "teacher" and not recipe.teachers:
-            raise CallError("start: teacher begins as the first of the teachers, and there is none; --set teachers=…")
+            raise CallError("start: teacher requires teachers; name them with --set teachers=…")
 
     def prepare_for(self, training: PackedImages) -> None:
-        """Learn from the training images what the losses need beforehand, such as how frequent classes are."""
+        """Compute from the training images what the losses require, such as the frequency of classes."""
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
-        """Set what changes with the epochs, counted from 0: in buffers, in place, since a recorded step reads those."""
+        """Set values that depend on the epoch (from 0), in place in buffers: a recorded step reads only those."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses of a batch."""
+        """The losses of a batch by name; the training minimises "total"."""
 
     @abstractmethod
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
@@ -92,13 +80,13 @@ class Method(nn.Module, ABC):
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Predict the scores of images, uint8 (N, 3, size, size).
 
-        `attributes` (N, 2) are gender and ethnicity as `PackedImages.attributes` codes them, None where unknown; a
-        method that has no use for them passes them over.
+        `attributes` (N, 2) are gender and ethnicity as `PackedImages.attributes` codes them, None if unknown; most
+        methods ignore them.
         """
 
     @property
     def device(self) -> torch.device:
-        """Where the network lives."""
+        """The device of the network."""
         return next(self.parameters()).device
 
     def prepare(self, backbone: Backbone) -> None:
@@ -110,5 +98,5 @@ class Method(nn.Module, ABC):
 
     @property
     def pretrained(self) -> bool:
-        """Whether timm's own weights are asked for."""
+        """Whether the recipe requires timm's pretrained weights."""
         return self.recipe.init == "timm"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,9 +17,58 @@ from pydantic import Field, ValidationError, model_validator
 
 from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig, Settings, drop_legacy
-from uol.training.augmentation import Augmentation
 
-_GROUPS: Mapping[str, type[Settings]] = {"model": ModelConfig, "scoring": ScoringConfig, "augmentation": Augmentation}
+
+class Augmentation(Settings):
+    """How training images vary; amounts are drawn for each image of each epoch.
+
+    Amounts are the largest change to either side; `grey`, `mask`, `erase` and `mix` are probabilities.
+    """
+
+    group = "augmentation"
+
+    flip: bool = Field(True, description="mirror half of the images")
+    random_crop: bool = Field(False, description="crop at a random place instead of the centre")
+    rotation: float = Field(0.0, ge=0, le=180, description="degrees")
+    zoom: float = Field(0.0, ge=0, lt=1, description="of the size")
+    shift: float = Field(0.0, ge=0, lt=1, description="of half the width")
+    bend: float = Field(
+        0.0,
+        ge=0,
+        le=0.15,
+        description="about, of half the width: points move smoothly, which makes another face",
+    )
+    contrast: float = Field(0.0, ge=0, le=1)
+    brightness: float = Field(0.0, ge=0, le=1, description="added to values from 0 to 1")
+    saturation: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest factor")
+    grey: float = Field(0.0, ge=0, le=1)
+    channel_gain: float = Field(0.0, ge=0, lt=1, description="of each colour by itself")
+    mask: float = Field(0.0, ge=0, le=1, description="blank what lies outside the ellipse of an aligned face")
+    erase: float = Field(0.0, ge=0, le=1, description="blank a box at a random place")
+    mix: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="blend images and their ratings with another of the batch, which has at most half of the weight",
+    )
+
+    @model_validator(mode="after")
+    def _saturation_is_a_range(self) -> Self:
+        low, high = self.saturation
+        if not 0 <= low <= high:
+            raise ValueError(f"augmentation.saturation: a range from 0 up is required, not {low:g} to {high:g}")
+        return self
+
+    @property
+    def warps(self) -> bool:
+        """Whether images are resampled, not only cropped and mirrored."""
+        return bool(self.rotation or self.zoom or self.shift or self.bend)
+
+    @property
+    def recolours(self) -> bool:
+        """Whether colours change."""
+        amounts = (self.contrast, self.brightness, self.grey, self.channel_gain)
+        return any(amounts) or self.saturation != (1.0, 1.0)
 
 
 class Recipe(Settings):
@@ -152,16 +201,27 @@ class Recipe(Settings):
 
 
 def load_recipe(name: str | os.PathLike[str], changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe that ships, by name, or a YAML file, by path; then `changes` on top."""
-    text = _find(name)
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CallError(f"{name}: not readable as YAML ({' '.join(str(error).split())})") from error
-    if not isinstance(values, dict | None):
-        raise CallError(f"{name}: a recipe is a list of settings, one `name: value` per line")
-    recipe = check_recipe(values or {}, str(name))
+    """A recipe that ships, by name, or a YAML file, by path; then `changes` on top.
+
+    A file may begin with `base:`, the name of a recipe that ships or a path relative to the file, and then contains
+    only the settings that differ from that recipe.
+    """
+    recipe = check_recipe(_read(str(name)), str(name))
     return recipe.with_changes(changes) if changes else recipe
+
+
+def parse_changes(words: Iterable[str], init: str | None = None) -> dict[str, Any]:
+    """Changed settings, as --set name=value writes them, and those of --init."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise CallError(f"--set {word}: write it as name=value")
+        try:
+            values[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise CallError(f"--set {word}: the value is not readable") from error
+    return values | ({} if init is None else {"init": init})
 
 
 def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
@@ -174,7 +234,8 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
             raise CallError(f"{source}: {first['msg'].removeprefix('Value error, ')}") from error
         *path, last = first["loc"]
         if first["type"] == "extra_forbidden":
-            known = _GROUPS[str(path[0])] if path else Recipe
+            groups = {kind.group: kind for kind in (ModelConfig, ScoringConfig, Augmentation)}
+            known = groups[str(path[0])] if path else Recipe
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
         place = ".".join(str(part) for part in first["loc"])
         message = first["msg"][0].lower() + first["msg"][1:]
@@ -209,8 +270,31 @@ def dump_recipe(recipe: Recipe) -> str:
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def _find(name: str | os.PathLike[str]) -> str:
-    if str(name) in shipped():
+def _read(name: str, derived: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The settings in a recipe, on top of those of its base; `derived` are the recipes that are based on it."""
+    if name in derived:
+        raise CallError(f"{derived[0]}: base: recipes may not be based on each other ({' → '.join((*derived, name))})")
+    try:
+        values = yaml.safe_load(_find(name)) or {}
+    except yaml.YAMLError as error:
+        raise CallError(f"{name}: not readable as YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(values, dict):
+        raise CallError(f"{name}: a recipe is a list of settings, one `name: value` per line")
+    if "base" not in values:
+        return values
+    base = values.pop("base")
+    if not isinstance(base, str):
+        raise CallError(f"{name}: base: the name of a recipe or a path is required, not {base!r}")
+    path = base if base in shipped() else os.path.normpath(Path(name).parent / base)
+    inherited = _read(path, (*derived, name))
+    for key, value in values.items():
+        both = isinstance(value, dict) and isinstance(inherited.get(key), dict)
+        inherited[key] = {**inherited[key], **value} if both else value
+    return inherited
+
+
+def _find(name: str) -> str:
+    if name in shipped():
         return (resources.files("uol.training") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
     path = Path(name)
     if not path.is_file():

@@ -1,0 +1,195 @@
+"""uol experiment add, docs, release, anchoring, panel, held-out, adjusted: for maintainers of the result tables.
+
+They work like the other commands, but `uol experiment --help` does not list them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from uol.cli.options import JsonOption, ReplaceOption, ResultsOption, data_option
+from uol.cli.output import check_results, load, print_json, print_table, progress_bar, say
+from uol.datasets.choosing import DataChoice
+from uol.errors import CallError
+
+
+def add(
+    run: Annotated[Path, typer.Argument(help="A run folder, a folder of folds, or the folder of an experiment.")],
+    results: ResultsOption = Path("results"),
+    replace: ReplaceOption = False,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="Row label, if the recipe has changed since this run.")
+    ] = None,
+) -> None:
+    """For maintainers of the result tables: add a run's results, and its evaluations, to the folder of results.
+
+    Statistics that a result file does not have yet are computed from predictions.csv, if it exists.
+
+    Example: uol experiment add runs/paper
+    """
+    from uol.studies.collect import add as add_run
+    from uol.studies.collect import finished_in
+
+    check_results(results)
+    for path, what in add_run(run, results, replace, recipe):
+        say(f"{what}: {path}")
+    for fold in finished_in(run)[1]:
+        say(f"{fold}: no result yet")
+
+
+def docs(
+    results: ResultsOption = Path("results"),
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("--out", "-o", help="A document; by default, all documents with tables and the model cards."),
+    ] = None,
+) -> None:
+    """For maintainers of the result tables: rewrite the tables of documents, and the model cards, from the results.
+
+    Example: uol experiment docs
+    """
+    from uol.scoring import released
+    from uol.scoring.folder import CARD
+    from uol.storage.files import write_text
+    from uol.studies.document import DOCUMENTS, rendered
+    from uol.studies.release import renewed_card
+
+    check_results(results)
+    for document in out or DOCUMENTS:
+        write_text(document, rendered(document, results / DOCUMENTS.get(document, "")))
+        say(f"tables: {document}")
+    for folder in [] if out else map(released.find_model, released.names()):
+        write_text(folder / CARD, renewed_card(folder, results))
+        say(f"card: {folder / CARD}")
+
+
+def release(
+    run: Annotated[Path, typer.Argument(help="A run on all images of a data set: uol train --split whole.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model folder; its name is the model's name.")],
+    recipe: Annotated[str, typer.Option("--recipe", help="The recipe whose figures on the folds go into the card.")],
+    results: ResultsOption = Path("results"),
+) -> None:
+    """For maintainers of the result tables: make a model to ship, with 16-bit weights, ONNX graphs and a card.
+
+    Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
+    """
+    from uol.studies.release import release as make
+
+    check_results(results)
+    size, difference = make(run, out, recipe, results)
+    say(f"model: {out}, {size / 1e6:.1f} MB; graphs differ from PyTorch by at most {difference:.1g}")
+
+
+@data_option("mebeauty")
+def anchoring(
+    model: Annotated[str, typer.Argument(help="A shipped model, or a model folder.")],
+    chosen: DataChoice,
+    split: Annotated[str | None, typer.Option("--split", help="Anchors are drawn from its training images.")] = None,
+    draws: Annotated[int, typer.Option("--draws", min=2, help="Draws for each number of anchors.")] = 10,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the curve; by default, the model's.")] = None,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """For maintainers of the result tables: measure how accurate an anchored model is, by the number of anchors.
+
+    Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root MEBeauty --split 2022
+    """
+    from uol.studies.anchoring import SIZES, measure_anchoring, write_anchoring
+
+    check_results(results)
+    rated = load(chosen)
+    found = split or (next(iter(rated.splits)) if len(rated.splits) == 1 else None)
+    if found is None or found not in rated.splits:
+        raise CallError(f"{rated.name}: choose a split with --split: {', '.join(rated.splits) or 'there are none'}")
+    with progress_bar("anchoring", len(SIZES) * draws + 1) as update:
+        curve = measure_anchoring(model, rated, found, name or Path(model).name, draws, update)
+    say(f"curve: {write_anchoring(results, curve)}")
+
+
+def panel(
+    runs: Annotated[Path, typer.Argument(help="The folder of an experiment, tested with --also on the data set.")],
+    data: Annotated[str, typer.Option("--data", help="The data set that the methods scored.")] = "color-feret",
+    name: Annotated[str, typer.Option("--name", help="Name of the panel in the results.")] = "methods",
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="A method of the panel; by default, all seven; repeatable.")
+    ] = None,
+    recipe: Annotated[str, typer.Option("--recipe", help="Recipe of the networks.")] = "matched",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the networks.")] = 0,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """For maintainers of the result tables: compare each method with the trimmed mean of all, on unrated images.
+
+    Example: uol experiment panel runs/methods --data color-feret
+    """
+    from uol.studies.method_panel import METHODS, make_panel, write_panel
+
+    check_results(results)
+    made = make_panel(runs, data, name, method or METHODS, recipe, seed)
+    say(f"panel of {len(made.members)} methods, {made.images} images, {made.folds} folds: {write_panel(results, made)}")
+
+
+def held_out(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of folds, or single runs.")],
+    as_json: JsonOption = False,
+) -> None:
+    """For maintainers of the result tables: compare runs, and their average, on held-out images, not on test images.
+
+    Figures are means over folds. The average is tested on the images that all runs held out: all of them if held_out
+    and held_out_seed are the same. MAE and RMSE are a little too small, since a line was fitted on these images.
+
+    Example: uol experiment held-out runs/strong-0 runs/strong-1
+    """
+    from uol.runs.held_out import AVERAGE, figures_of
+
+    rows = figures_of(runs)
+    if len(rows) > 1 and rows[-1]["run"] != AVERAGE:
+        say("no average: no image was held out by all runs")
+    elif len({row["images"] for row in rows}) > 1:
+        say("these runs held out different images: compare their figures with care")
+    if as_json:
+        print_json(rows)
+        return
+    columns = {"run": "run", "folds": "folds", "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE"}
+    print_table([dict(row) for row in rows], columns)
+
+
+@data_option("mebeauty")
+def adjusted(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of folds.")],
+    chosen: DataChoice,
+    as_json: JsonOption = False,
+) -> None:
+    """For maintainers of the result tables: compare predictions with means adjusted for who rated each image.
+
+    If raters rated different images, the mean of an image also depends on how lenient its raters are. The adjusted mean
+    removes each rater's leniency, by a least-squares fit of images and raters to all ratings of the data set. Figures
+    are means over the folds of one seed, with 95 % intervals of a bootstrap over images.
+
+    Example: uol experiment adjusted runs/distilled runs/best --data mebeauty --root MEBeauty
+    """
+    from uol.ratings.rater_effects import unconnected_sets
+    from uol.reports.formats import told_interval
+    from uol.studies.adjusting import figures_of
+
+    rated = load(chosen)
+    rows = figures_of(runs, rated)
+    if rated.ratings is not None and (sets := unconnected_sets(rated.ratings)) > 1:
+        say(f"{rated.name}: {sets} sets of images have no rater in common: their adjusted means are not comparable")
+    if as_json:
+        print_json(rows)
+        return
+    columns = {
+        "run": "run", "folds": "folds", "images": "images", "pc": "PC", "interval": "95 % of PC",
+        "adjusted_pc": "adjusted PC", "adjusted_interval": "95 % of adjusted PC",
+    }  # fmt: skip
+    shown = [
+        {
+            **row,
+            "interval": told_interval(row["interval"]),
+            "adjusted_interval": told_interval(row["adjusted_interval"]),
+        }
+        for row in rows
+    ]
+    print_table(shown, columns)

@@ -1,0 +1,163 @@
+"""Options and arguments of the commands, each defined once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from uol.datasets.choosing import DataChoice
+
+
+class Runtime(StrEnum):
+    """What computes."""
+
+    AUTO = "auto"
+    TORCH = "torch"
+    ONNX = "onnx"
+
+
+class Device(StrEnum):
+    """Where it is computed."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Framing(StrEnum):
+    """Which part of an image a model receives."""
+
+    WHOLE = "whole"
+    FACE = "face"
+
+
+class Takes(StrEnum):
+    """Which of a person's photographs count."""
+
+    FIRST = "first"
+    MEAN = "mean"
+
+
+_DATA = "A data set (see `uol data list`), or a folder of images with --table."
+_SECOND = "The same as --root after a name, and as --table after a folder."
+RootOption = Annotated[
+    Path | None, typer.Option("--root", help="Folder of a named data set, as its owner distributes it.")
+]
+TableOption = Annotated[
+    Path | None, typer.Option("--table", help="Table of ratings for a folder of images: CSV, TSV, XLSX or Parquet.")
+]
+VotesOption = Annotated[bool, typer.Option("--votes", help="The table has votes on pairs of images, not ratings.")]
+ScaleOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option("--scale", help="Lowest and highest possible rating; guessed from the table by default."),
+]
+ReadOption = Annotated[
+    list[str] | None,
+    typer.Option("--read", help="How to read the table: image=COLUMN, rater=COLUMN, missing=99; for omi attribute=…"),
+]
+SplitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        "--fold",
+        help="A split of the data set: 1 is fold-1, all is every fold, whole trains on all images. 1-inner tests on a "
+        "quarter of the training images of fold-1, 1-without-GROUP on those of a group.",
+    ),
+]
+
+ImagesArgument = Annotated[
+    list[str], typer.Argument(help="Files, folders or patterns such as 'a/*.jpg'; - reads a list from stdin.")
+]
+ModelOption = Annotated[str, typer.Option("--model", "-m", help="A shipped model, or a model folder.")]
+RuntimeOption = Annotated[Runtime, typer.Option("--runtime", help="torch, onnx, or the faster of those available.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="CPU, GPU, or a GPU if there is one.")]
+FramingOption = Annotated[Framing | None, typer.Option("--framing", help="Override the model's framing.")]
+FacesOption = Annotated[bool, typer.Option("--all-faces", help="One row per face, not only for the largest.")]
+FaceCacheOption = Annotated[
+    Path | None, typer.Option("--face-cache", help="Cache aligned faces here; later runs skip detection.")
+]
+ModelOutOption = Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace a model that exists.")]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with figures to this file.")]
+
+InitOption = Annotated[
+    str | None, typer.Option("--init", help="Weights of the backbone: a safetensors file, or timm to download them.")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a setting of the recipe: --set epochs=50; repeatable.")
+]
+ResultsOption = Annotated[Path, typer.Option("--results", help="The folder of results.")]
+TableNameArgument = Annotated[
+    str, typer.Argument(help="An experiment or a data set; `uol experiment list` names them.")
+]
+AlsoOption = Annotated[
+    list[str] | None, typer.Option("--also", help="Also test on another data set: mebeauty=FOLDER; repeatable.")
+]
+MakeupVotesOption = Annotated[
+    Path | None, typer.Option("--votes", help="Votes on the pairs of mifs: columns person, with, without.")
+]
+TakesOption = Annotated[
+    Takes, typer.Option("--takes", help="If mifs has several photographs of a side: the first, or their mean score.")
+]
+
+Command = Callable[..., None]
+
+
+def data_argument(command: Command) -> Command:
+    """Let a command take a data set as its argument; it receives the choice as its parameter `chosen`."""
+    return _choosing(
+        command,
+        {
+            "data": (Annotated[str, typer.Argument(help=_DATA, metavar="DATA")], inspect.Parameter.empty),
+            "second": (Annotated[Path | None, typer.Argument(help=_SECOND, metavar="PATH")], None),
+        },
+    )
+
+
+def data_option(default: str) -> Callable[[Command], Command]:
+    """Let a command take a data set by --data; it receives the choice as its parameter `chosen`."""
+    return lambda command: _choosing(
+        command, {"data": (Annotated[str, typer.Option("--data", "-d", help=_DATA)], default)}
+    )
+
+
+def _choosing(command: Command, first: dict[str, tuple[Any, Any]]) -> Command:
+    """Put the options that choose a data set in the place of a command's parameter `chosen`."""
+    options: dict[str, tuple[Any, Any]] = first | {
+        "root": (RootOption, None),
+        "table": (TableOption, None),
+        "votes": (VotesOption, False),
+        "scale": (ScaleOption, None),
+        "read": (ReadOption, None),
+    }
+    parameters: list[inspect.Parameter] = []
+    own = inspect.signature(command, eval_str=True).parameters
+    options = {name: option for name, option in options.items() if name not in own}  # another --votes, for example
+    for parameter in own.values():
+        if parameter.name != "chosen":
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in options.items()
+        ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in options}
+        second = values.pop("second", None)
+        chosen = DataChoice(**values | {"read": values["read"] or ()})
+        command(chosen=chosen.with_second(second), **given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
