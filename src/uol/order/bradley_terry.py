@@ -7,7 +7,7 @@ image score makes "greater" likelier):
 
 With u = k(s − r) − δ and v = k(s − r) + δ the rest factorises, P(similar) = σ(−u)·σ(v)·(1 − e^(−2δ)), so that the
 log-likelihood is a sum of log-sigmoids of linear functions: concave in s, and jointly concave in k and δ. Outcomes are
-always told from the image's side, as `Order` values (N, R) or as probabilities (N, R, 3).
+always seen from the image's side, as `Order` values (N, R) or as probabilities (N, R, 3).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
+from uol.order.config import BradleyTerry as BradleyTerry
 from uol.order.order import Order
-from uol.ratings.scale import BradleyTerry as BradleyTerry  # kept where a model's settings are read without scipy
 
 Floats = npt.NDArray[np.float64]
 

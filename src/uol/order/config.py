@@ -129,6 +129,16 @@ class ModelConfig(Settings):
         return self.framed_like(other) and self.crop * other.resize <= other.crop * self.resize
 
 
+class BradleyTerry(NamedTuple):
+    """The fitted model of comparisons: k scales score differences to logits; δ widens "similar".
+
+    It is defined here, apart from `uol.order.bradley_terry`, because a folder's settings are read without scipy.
+    """
+
+    k: float
+    delta: float
+
+
 def common_view(configs: Sequence[ModelConfig]) -> ModelConfig:
     """The largest model's config, with a frame that holds what each of several is shown."""
     largest = max(configs, key=lambda config: config.resize)

@@ -31,10 +31,3 @@ class Scale(NamedTuple):
         """Map values linearly from this scale to another, as the paper does before comparing data sets."""
         factor = (to.high - to.low) / (self.high - self.low)
         return to.low + (np.asarray(values, np.float64) - self.low) * factor
-
-
-class BradleyTerry(NamedTuple):
-    """k scales score differences to logits; δ widens "similar"."""
-
-    k: float
-    delta: float

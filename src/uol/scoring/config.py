@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from uol.errors import CallError, UolError
 from uol.order.calibration import Calibration
-from uol.order.config import ModelConfig, ScoringConfig, Settings
-from uol.ratings.scale import BradleyTerry, Scale
+from uol.order.config import BradleyTerry, ModelConfig, ScoringConfig, Settings
+from uol.ratings.scale import Scale
 from uol.storage.validation import first_problem
 
 CONFIG = "config.json"
