@@ -1,4 +1,4 @@
-"""What all methods share whose network gives the score itself: features, mirror images, intervals, dispersion."""
+"""The common part of methods whose network outputs the score: features, mirror images, intervals, dispersion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from uol.training.recipe import Recipe
 
 
 class Estimates(NamedTuple):
-    """Scores of N images in units of the scale and degrees of dispersion, each (N,); NaN for a degree not told."""
+    """Scores of N images in units of the scale and degrees of dispersion, each (N,); NaN for an unknown degree."""
 
     score: Tensor
     degree: Tensor
@@ -32,9 +32,9 @@ class Estimates(NamedTuple):
 
 
 class ScoreMethod(Method):
-    """Features, and what becomes of their estimates; a method adds its heads, its losses and `estimate`.
+    """A method whose network outputs the score: a subclass adds heads, losses (`forward`) and `estimate`.
 
-    Scores are learnt in units of the scale, so that every panel's are of one size.
+    Scores are learnt in units of the scale, which makes those of all panels equally large.
     """
 
     predicts_dispersion = False
@@ -45,18 +45,18 @@ class ScoreMethod(Method):
         self.calibration = Calibration()
 
     def network(self, backbone: str) -> FeatureModel:
-        """A network of its own, as the recipe says but for the backbone's name."""
+        """A new network by the recipe, with another backbone."""
         model = FeatureModel(self.recipe.model.model_copy(update={"backbone": backbone}), self.pretrained)
         self.prepare(model.backbone)
         return model
 
     def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
-        """Images to features (N, width); attributes (N, 2) have a part where a method gives them one."""
+        """Images to features (N, width); most methods ignore attributes (N, 2)."""
         return self.model.features(images)
 
     @abstractmethod
     def estimate(self, features: Tensor) -> Estimates:
-        """What the trained network says of images, by their features (N, width)."""
+        """Estimates of images from their features (N, width)."""
 
     def score_unit(self, width: int) -> nn.Linear:
         """One linear unit for the score, starting at the middle of the scale."""
@@ -69,9 +69,9 @@ class ScoreMethod(Method):
         return scores / self.scale.unit
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
-        """Learn the width of intervals from the held-out images; the score itself is left as the network gives it.
+        """Learn the width of intervals from the held-out images; the score stays as the network outputs it.
 
-        Dispersion is learnt from them too, or from the training images where too few have a known rating variance.
+        Dispersion is calibrated on them too, or on the training images if too few have a known rating variance.
         """
         if held_out is not None:
             value, _ = self.values(held_out.centre, held_out.attributes)
@@ -96,7 +96,7 @@ class ScoreMethod(Method):
         for part, of_part in zip(torch.split(pixels, 128), torch.split(known, 128), strict=True):
             part, of_part = part.to(self.device), of_part.to(self.device)
             shown = views(part, self.recipe.scoring)
-            told = [torch.stack(self.estimate(self.features(view, of_part))) for view in shown]
-            parts.append(torch.stack(told).mean(0).cpu())
+            estimates = [torch.stack(self.estimate(self.features(view, of_part))) for view in shown]
+            parts.append(torch.stack(estimates).mean(0).cpu())
         score, degree = torch.cat(parts, 1).double().numpy()
         return score * self.scale.unit, degree

@@ -33,7 +33,7 @@ from uol.training.teachers import Teachers
 class Uol(Method):
     """An `OrderModel` trained with all three losses; predictions come from a `Scorer`.
 
-    Several panels share the model; each has units of its own in the helpers, and a `Scorer` of its own.
+    Several panels share the model; each has separate units in the helpers, and a separate `Scorer`.
     """
 
     takes_panels = True
@@ -47,8 +47,8 @@ class Uol(Method):
         self.score_head = nn.Linear(self.model.width, panels) if recipe.score_weight else None
         if recipe.model.levels and (panels, recipe.model.levels) != (1, levels):
             raise CallError(
-                f"model.levels: {recipe.model.levels}: one panel is wanted, whose histograms of ratings have so many "
-                f"levels, not {panels} with {levels}"
+                f"model.levels: {recipe.model.levels}: one panel is required, with histograms of that many rating "
+                f"levels, not {panels} panels with {levels}"
             )
         units = panels * levels if recipe.histogram_weight and not recipe.model.levels else 0
         self.histogram_head = nn.Linear(self.model.width, units) if units else None
@@ -56,23 +56,23 @@ class Uol(Method):
             nn.init.constant_(self.score_head.bias, (scale.low + scale.high) / 2 / scale.unit)
         self._teachers = Teachers.load(recipe.teachers, recipe.model) if recipe.teachers else None
         if self._teachers is not None and recipe.start == "teacher":
-            self._teachers.begin(self.model)
+            self._teachers.start_pupil(self.model)
         self._scorers: list[Scorer] = []
 
     def prepare_for(self, training: PackedImages) -> None:
-        """Tell the teachers whose histograms are learnt."""
+        """Let the teachers teach the panel's histograms if they can."""
         if self._teachers is not None:
             self._teachers.teach_histograms_of(PanelConfig.of(training.rated.name, training.rated.scale))
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
-        """Have the teachers where the network is."""
+        """Move the teachers to the network's device."""
         if self._teachers is not None:
             self._teachers.to(self.device)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The losses of the order, of the histograms where the model tells them, and of helpers, dropped afterwards."""
+        """The losses of the order, of the histograms if the model predicts them, and of helpers, dropped afterwards."""
         if self._teachers is not None:
-            batch = self._taught(batch, self._teachers)
+            batch = self._with_teachers(batch, self._teachers)
         features = self.model.features(batch.images)
         gaussians = self.model.gaussians(features)
         losses = self.order_losses(gaussians, batch)
@@ -90,14 +90,14 @@ class Uol(Method):
             losses["total"] = losses["total"] + self.recipe.histogram_weight * losses["histogram"]
         return losses
 
-    def _taught(self, batch: Batch, teachers: Teachers) -> Batch:
-        """A batch whose targets are partly what teachers say; histograms that the panel has not are theirs alone."""
-        told, weight = teachers.judge(batch.images, batch.first, batch.second), self.recipe.teacher_weight
-        batch = batch._replace(target=torch.lerp(batch.target, told.order, weight))
-        if told.histogram is None:
+    def _with_teachers(self, batch: Batch, teachers: Teachers) -> Batch:
+        """A batch whose targets include the teachers' answers; histograms that the panel does not have are theirs."""
+        answers, weight = teachers.judge(batch.images, batch.first, batch.second), self.recipe.teacher_weight
+        batch = batch._replace(target=torch.lerp(batch.target, answers.order, weight))
+        if answers.histogram is None:
             return batch
-        mixed = torch.lerp(batch.histogram, told.histogram, weight)
-        return batch._replace(histogram=torch.where(batch.histogram.isfinite(), mixed, told.histogram))
+        mixed = torch.lerp(batch.histogram, answers.histogram, weight)
+        return batch._replace(histogram=torch.where(batch.histogram.isfinite(), mixed, answers.histogram))
 
     def _of_panel(self, values: Tensor, panel: Tensor) -> Tensor:
         """Of each image the units of its own panel: (M, panels · L), (M,) → (M, L)."""
@@ -111,22 +111,22 @@ class Uol(Method):
         recipe = self.recipe
         gaussians = Gaussians(gaussians.mean.float(), gaussians.log_variance.float())
         points = sample(gaussians, recipe.samples) if recipe.sampling == "monte-carlo" else None
-        logits = self._judged(gaussians, points, batch)
+        logits = self._logits(gaussians, points, batch)
         order = order_cross_entropy(logits.float(), batch.target, batch.pair_weight)
         ordinal = ordinal_hinge(gaussians, batch.anchor, batch.near, batch.far, recipe.margin, batch.triplet_weight)
         dispersion = dispersion_divergence(gaussians.log_variance, batch.rating_variance)
         return uol_loss(order, ordinal, dispersion, recipe.alpha, recipe.beta)._asdict()
 
-    def _judged(self, gaussians: Gaussians, points: Tensor | None, batch: Batch) -> Tensor:
-        """Logits of a batch's pairs, (T, P, 3): from T points of each image, or in closed form where there are none."""
+    def _logits(self, gaussians: Gaussians, points: Tensor | None, batch: Batch) -> Tensor:
+        """Logits of a batch's pairs, (T, P, 3): from T points of each image, or in closed form without points."""
         if points is None:
             return self.model.comparator.expected(gaussians, batch.first, batch.second)[None]
         return self.model.comparator.pairs(points, batch.first, batch.second)
 
     def finish(self, training: PackedImages, held_out: PackedImages | None) -> None:
-        """Choose references, fit k and δ among them, and calibrate on the held-out images: for each panel its own.
+        """Choose references, fit k and δ among them, and calibrate on the held-out images: separately for each panel.
 
-        Of several panels each has the statistics of its own training images in norms over batches.
+        With several panels, the batch norms of each have the statistics of its training images.
         """
         kept = training.panels
         calibrating = [None] * len(kept) if held_out is None else held_out.panels
@@ -137,12 +137,12 @@ class Uol(Method):
         ]
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
-        """Scores by comparison with the references, of several panels with the first's."""
+        """Scores by comparison with the references, with several panels those of the first."""
         return Predictions.of(self.scorer.score_embedded(self.embed(pixels)))
 
     @property
     def scorer(self) -> Scorer:
-        """The trained model as a scorer, to be saved or asked; of several panels on the scale of the first."""
+        """The trained model as a scorer, on the scale of the first panel."""
         return self.scorers[0]
 
     @property
@@ -160,7 +160,7 @@ class Uol(Method):
 def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_out: PackedImages | None) -> Scorer:
     """A trained model as a scorer: references from the training images, calibrated on those that were held out.
 
-    Where these tell dispersion too, of the training images the references alone are looked at.
+    If these also calibrate dispersion, only the references among the training images are embedded.
     """
     if held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE:
         rated, width = training.rated, recipe.bin_width * training.rated.scale.unit

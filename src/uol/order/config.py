@@ -91,7 +91,9 @@ class ModelConfig(Settings):
     hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
     uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
     levels: int = Field(
-        0, ge=0, description="of ratings: the panel's histogram is told too, from an image's place; 0: order alone"
+        0,
+        ge=0,
+        description="of ratings: rating levels, if the model also predicts the panel's histogram; 0: order alone",
     )
     initial_log_variance: float = Field(
         -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
@@ -159,5 +161,8 @@ class ScoringConfig(Settings):
     )
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
     histogram_share: float = Field(
-        0.5, ge=0, le=1, description="share of the histogram's mean in a score; for models that tell one (model.levels)"
+        0.5,
+        ge=0,
+        le=1,
+        description="share of the histogram's mean in a score; requires model.levels",
     )

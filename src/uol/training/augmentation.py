@@ -1,4 +1,4 @@
-"""How training images are varied: whole batches on the device, by draws that follow the epoch's seed."""
+"""Vary training images: whole batches on the device, by draws that follow the epoch's seed."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
 
 
 def draw_blend_shares(count: int, how: Augmentation, device: torch.device) -> Tensor:
-    """Each image's share in what is shown in its place, (M,): all of it, or from a half up where it is blended."""
+    """Draw each image's weight in its blend, (M,): 1 if it is not blended, else from a half up."""
     return torch.where(_chance(how.mix, count, device), 0.5 + 0.5 * torch.rand(count, device=device), 1.0)
 
 
 def blend(values: Tensor, share: Tensor) -> Tensor:
-    """What is known of images, (M, …), as of blends: share · own + (1 − share) · that of the image before."""
+    """Blend values of images, (M, …): share · value + (1 − share) · value of the previous image."""
     own = share.view(-1, *[1] * (values.ndim - 1))
     values = _unit(values)
-    return torch.where(own < 1, own * values + (1 - own) * values.roll(1, 0), values)  # unknown values stay their own
+    return torch.where(own < 1, own * values + (1 - own) * values.roll(1, 0), values)  # NaN must not spread
 
 
 def centre_crop(images: Tensor, crop: int) -> Tensor:
-    """The central squares, as a trained network is shown them."""
+    """The central squares, the input of a trained network."""
     margin = (images.shape[-1] - crop) // 2
     return images[..., margin : margin + crop, margin : margin + crop]
 
@@ -111,7 +111,7 @@ def _blanked(images: Tensor, how: Augmentation) -> Tensor:
     half = _ERASED[0] + (_ERASED[1] - _ERASED[0]) * torch.rand((2, count, 1, 1), device=device)
     box = ((y - middle[0]).abs() < half[0]) & ((x - middle[1]).abs() < half[1])
     hidden = hidden | (box & _chance(how.erase, count, device)[:, None, None])
-    blank = torch.stack([images.new_full((1, 1), value) for value in IMAGENET_MEAN])  # made on the device itself
+    blank = torch.stack([images.new_full((1, 1), value) for value in IMAGENET_MEAN])  # created on the device
     return torch.where(hidden[:, None], blank, images)
 
 

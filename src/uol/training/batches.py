@@ -1,4 +1,4 @@
-"""What a network is trained on: packed images, each epoch's plan, and the batches made from it on the device."""
+"""Training data: images in memory, the plan of each epoch (which images, which pairs), and batches on the device."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from uol.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class PackedImages:
-    """Rated images beside their pixels, uint8 (N, 3, resize, resize), of which a network sees a `crop` square.
+    """Rated images with their pixels, uint8 (N, 3, resize, resize), of which a network sees a `crop` square.
 
-    `parts` are the panels of several that were joined (`uol.training.panels`), each as it was, in the same order.
+    If several panels were joined (`uol.training.panels`), `parts` are the single panels, in the same order.
     """
 
     rated: RatedImages
@@ -36,16 +36,16 @@ class PackedImages:
 
     @classmethod
     def pack(cls, rated: RatedImages, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
-        """Frame all images as a model wants them; files are decoded once and then come from the cache.
+        """Frame all images as a model requires; files are decoded once and then read from the cache.
 
-        Pack a whole data set and take subsets of that: every list of files has a cache of its own.
+        Pack a whole data set and take subsets of it: every list of files has a separate cache.
         """
         pixels = cached_images(rated.images, model.resize, progress=progress, framing=model.framing)
         return cls(rated, torch.from_numpy(pixels), model.crop)
 
     @property
     def centre(self) -> Tensor:
-        """The central squares, uint8 (N, 3, crop, crop): what a trained network is shown."""
+        """The central squares, uint8 (N, 3, crop, crop): the input of a trained network."""
         return centre_crop(self.pixels, self.crop)
 
     @property
@@ -55,13 +55,13 @@ class PackedImages:
 
     @property
     def checksum(self) -> str:
-        """A checksum of all pixels: other photographs under the same names are other data."""
+        """A checksum of all pixels, which differs for other photographs under the same names."""
         sums = [zlib.crc32(np.ascontiguousarray(row).data) for row in self.pixels.numpy()]
         return f"{zlib.crc32(np.array(sums, np.uint32).data):08x}"
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that training sees: pixels, and all that is known of the ratings."""
+        """A digest of everything that training uses: pixels and ratings."""
         if self.parts:
             return hashlib.sha256(" ".join(part.fingerprint for part in self.parts).encode()).hexdigest()
         rated = self.rated
@@ -83,7 +83,7 @@ class PackedImages:
 
     @property
     def panel(self) -> Indices | None:
-        """The number of each image's panel, (N,); None where there is one panel."""
+        """The number of each image's panel, (N,); None if there is one panel."""
         return np.repeat(np.arange(len(self.parts)), [len(part) for part in self.parts]) if self.parts else None
 
     def __len__(self) -> int:
@@ -91,14 +91,14 @@ class PackedImages:
 
 
 class Batch(NamedTuple):
-    """M images, P places for pairs and one triplet per image; weights are 0 where a place is empty."""
+    """M images, P places for pairs and one triplet per image; the weight of an empty place is 0."""
 
     images: Tensor  # (M, 3, crop, crop), uint8 or 0–1
     panel: Tensor  # (M,): the number of the panel, the same for all images of a batch
     scores: Tensor  # (M,) on the panel's scale; of several panels, stretched to that of the first
-    rating_variance: Tensor  # (M,), NaN where unknown
-    histogram: Tensor  # (M, L): the share of ratings at each level, NaN where unknown; L = 0 where none is known
-    attributes: Tensor  # (M, 2): gender and ethnicity as −1 and +1, 0 where unknown
+    rating_variance: Tensor  # (M,), NaN if unknown
+    histogram: Tensor  # (M, L): the share of ratings at each level, NaN if unknown; L = 0 if all are unknown
+    attributes: Tensor  # (M, 2): gender and ethnicity as −1 and +1, 0 if unknown
     first: Tensor  # (P,)
     second: Tensor  # (P,)
     target: Tensor  # (P, 3): the probabilities of less, similar and greater
@@ -110,7 +110,7 @@ class Batch(NamedTuple):
 
 
 class EpochPlan(NamedTuple):
-    """Which images form the batches of an epoch, (B, M), and what is compared in each."""
+    """The images of each batch of an epoch, (B, M), and the pairs and triplets that are compared in it."""
 
     images: Indices
     first: Indices  # (B, P)
@@ -127,8 +127,8 @@ def steps_per_epoch(images: int, recipe: Recipe) -> int:
 def plan_epoch(rated: RatedImages, recipe: Recipe, epoch: int, panel: Indices | None = None) -> EpochPlan:
     """Shuffle the images into batches and choose pairs and triplets for all of them.
 
-    The plan depends on the seed and the epoch alone, so that a resumed run goes on exactly as it would have. What is
-    left over after the last full batch sits out; which images do changes with every epoch. With several panels, each
+    The plan depends on the seed and the epoch alone: a resumed run continues exactly as an uninterrupted one. Images
+    that do not fill a last batch are left out, others in every epoch. With several panels, each
     batch has images of one `panel`, (N,), alone: panels have different standards, and are never compared.
     """
     rng = np.random.default_rng([recipe.seed, epoch])
@@ -150,7 +150,7 @@ def _shuffled_panels(panel: Indices, recipe: Recipe, rng: np.random.Generator) -
     for rows, passes in zip(panels, recipe.panel_passes or [1.0] * len(panels), strict=True):
         full = len(rows) // recipe.batch_size
         wanted = max(round(full * passes), 1)
-        while wanted > 0:  # each pass shuffled anew, so that no batch has an image twice
+        while wanted > 0:  # each pass is shuffled separately: no batch has an image twice
             batches.append(_shuffled(rows, recipe, rng)[:wanted])
             wanted -= full
     together = np.concatenate(batches)
@@ -176,11 +176,11 @@ def _plan(rated: RatedImages, recipe: Recipe, index: Indices, rng: np.random.Gen
 
 
 class Feed:
-    """Batches of a planned epoch, one after another, by operations on the device alone.
+    """Makes the batches of a planned epoch one after another, by operations on the device alone.
 
-    The plan lies in buffers that keep their place, and a counter on the device says which batch comes next: the steps
-    of an epoch can be queued, or recorded once and replayed, without the host. Pixels lie on the device where they
-    fit (5500 images of 256 pixels take 1.1 GB); else `stage` brings each batch's from memory.
+    The plan is in buffers at fixed addresses, and a counter on the device selects the next batch: the steps of an epoch
+    can be queued, or recorded once and replayed, without the host. All pixels are on the device if they fit (5500
+    images of 256 pixels take 1.1 GB); if not, `stage` copies those of each batch.
     """
 
     def __init__(self, data: PackedImages, recipe: Recipe, device: torch.device, resident: bool | None = None) -> None:
@@ -189,11 +189,11 @@ class Feed:
         self._recipe = recipe
         self._crop = data.crop
         self._threshold = recipe.threshold * rated.scale.unit
-        self._panel = self._moved(np.zeros(len(rated), np.int64) if data.panel is None else data.panel)
-        self._scores = self._moved(rated.scores)
-        self._variance = self._moved(rated.variances)
-        self._error = self._moved(_standard_errors(rated, recipe))
-        self._histogram = self._moved(_rating_shares(rated))
+        self._panel = self._to_device(np.zeros(len(rated), np.int64) if data.panel is None else data.panel)
+        self._scores = self._to_device(rated.scores)
+        self._variance = self._to_device(rated.variances)
+        self._error = self._to_device(_standard_errors(rated, recipe))
+        self._histogram = self._to_device(_rating_shares(rated))
         self._attributes = data.attributes.to(device)
         self.resident = _fits(data.pixels, device) if resident is None else resident
         self._pixels = data.pixels.to(device) if self.resident else data.pixels
@@ -204,20 +204,20 @@ class Feed:
         self.augment = augment
 
     def load(self, plan: EpochPlan) -> None:
-        """Put an epoch's plan where batches are made from, and begin at its first."""
+        """Copy an epoch's plan to the device and start at its first batch."""
         arrays: dict[str, npt.NDArray[Any]] = plan._asdict() | plan.triplets._asdict()
         arrays.pop("triplets")
         self._images = plan.images
         for name, values in arrays.items():
-            moved = self._moved(np.array(values, order="C"))  # a copy: buffers are written to, plans are not
-            if name in self._plan and self._plan[name].shape == moved.shape:
-                self._plan[name].copy_(moved)  # in place: a recorded step reads this very memory
+            copied = self._to_device(np.array(values, order="C"))  # a copy: buffers are written to, plans are not
+            if name in self._plan and self._plan[name].shape == copied.shape:
+                self._plan[name].copy_(copied)  # in place: a recorded step reads this memory
             else:
-                self._plan[name] = moved
+                self._plan[name] = copied
         self.position.zero_()
 
     def stage(self, step: int) -> None:
-        """Bring the pixels of a batch to the device where they do not all lie there."""
+        """Copy the pixels of a batch to the device, unless all pixels are there."""
         if self.resident:
             return
         chosen = self._pixels[torch.from_numpy(self._images[step])]
@@ -227,7 +227,7 @@ class Feed:
             self._staged.copy_(chosen)
 
     def batch(self) -> Batch:
-        """The batch at the counter's position; the counter is left as it is."""
+        """The batch at the counter's position; the counter does not change."""
         now = {name: values.index_select(0, self.position)[0] for name, values in self._plan.items()}
         rows = now["images"]
         images = self._staged if self._staged is not None else self._pixels[rows]
@@ -264,16 +264,16 @@ class Feed:
             triplet_weight=triplets.float(),
         )
 
-    def _moved(self, values: npt.NDArray[Any]) -> Tensor:
+    def _to_device(self, values: npt.NDArray[Any]) -> Tensor:
         if values.dtype == np.float64:
-            values = values.astype(np.float32)  # enough here, and some devices have nothing wider
+            values = values.astype(np.float32)  # precise enough, and some devices support no more
         return torch.from_numpy(values).to(self._device)
 
 
 def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> list[Batch]:
-    """The images in batches, unvaried, with pairs and triplets that are always the same: to follow a loss by.
+    """The images in batches without augmentation, with fixed pairs and triplets, to compare losses between epochs.
 
-    Of several panels each is gone through once, also one that is smaller than a batch.
+    Each panel is included once, even one that is smaller than a batch.
     """
     plain = recipe.with_changes({"augmentation": {"flip": False}, "seed": 0})
     feed = Feed(data, plain, device)
@@ -290,7 +290,7 @@ def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> l
 
 
 def _standard_errors(rated: RatedImages, recipe: Recipe) -> npt.NDArray[np.float64]:
-    """Of each mean score, where soft targets want it and it is known; 0 elsewhere, which makes a target hard."""
+    """Standard errors of the mean scores, (N,); 0 if unknown or if targets are hard."""
     if recipe.order_target == "hard":
         return np.zeros(len(rated))
     known = np.isfinite(rated.variances) & (rated.counts > 0)
@@ -305,7 +305,7 @@ def _rating_shares(rated: RatedImages) -> npt.NDArray[np.float64]:
 
 
 def _fits(pixels: Tensor, device: torch.device) -> bool:
-    """Whether all pixels may lie on the device, leaving half of its free memory to the network."""
+    """Whether all pixels fit on the device, with half of its free memory left for the network."""
     if device.type != "cuda":
         return device.type == "cpu" or pixels.nbytes < 2**31
     free, _ = torch.cuda.mem_get_info(device)

@@ -1,4 +1,4 @@
-"""Checkpoints: weights, optimiser state and epoch in one safetensors file, written in one step, beside the training."""
+"""Checkpoints: weights, optimiser state and epoch in one safetensors file, written while training continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uol.storage.tensors import write_tensors
 
 
 class Progress(NamedTuple):
-    """How far a run has come, with which recipe (YAML), on which images (their fingerprint, and whose teaching)."""
+    """The finished epochs of a run, its recipe (YAML), and its data (a fingerprint of the images and teachers)."""
 
     epoch: int
     recipe: str
@@ -24,9 +24,9 @@ class Progress(NamedTuple):
 
 
 class CheckpointWriter:
-    """Keeps the state after each epoch in a file: copied at once, written by a thread while training goes on.
+    """Saves the state after each epoch in a file: copied at once, written by a thread while training continues.
 
-    A kill while writing leaves the checkpoint before it. Where writing fails, the next call says so.
+    If the process is killed while writing, the previous checkpoint remains. If writing fails, the next call raises.
     """
 
     def __init__(self, path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -37,7 +37,7 @@ class CheckpointWriter:
         self._writing: Future[None] | None = None
 
     def save(self, progress: Progress) -> None:
-        """Copy the state as it is now and begin to write it; waits only for the write before."""
+        """Copy the current state and start to write it; waits only for the previous write."""
         self.wait()
         for key, tensor in _state(self._network, self._optimizer).items():
             if key not in self._copies:
@@ -49,7 +49,7 @@ class CheckpointWriter:
         self._writing = self._pool.submit(_write, self.path, self._copies, progress)
 
     def wait(self) -> None:
-        """Wait until what was begun is written; raises where it could not be."""
+        """Wait until the current write ends; raises if it failed."""
         if self._writing is not None:
             writing, self._writing = self._writing, None
             writing.result()
@@ -62,11 +62,11 @@ class CheckpointWriter:
             if kind is None:
                 self.wait()
         finally:
-            self._pool.shutdown()  # an error elsewhere still lets the last write end
+            self._pool.shutdown()  # after an error elsewhere, the last write still finishes
 
 
 def read_progress(path: Path) -> Progress:
-    """How far the run of a checkpoint has come."""
+    """The progress of a checkpoint's run."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
@@ -93,7 +93,9 @@ def load_checkpoint(path: Path, network: nn.Module, optimizer: torch.optim.Optim
     network.load_state_dict(weights)
     for index, parameter in enumerate(parameter for group in optimizer.param_groups for parameter in group["params"]):
         for name, tensor in state.get(index, {}).items():
-            if tensor.shape == parameter.shape:  # moments lie in memory as their weights do: fused optimisers insist
+            if (
+                tensor.shape == parameter.shape
+            ):  # moments need the memory layout of their weights: fused optimisers require it
                 state[index][name] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return epoch

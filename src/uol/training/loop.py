@@ -1,4 +1,4 @@
-"""The training loop, on Lightning Fabric: plan an epoch, take its steps, report, keep a checkpoint."""
+"""The training loop, on Lightning Fabric: plan an epoch, run its steps, report, write a checkpoint."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class EpochReport(NamedTuple):
-    """What one epoch came to: mean losses by name, the last learning rate and the seconds it took.
+    """The report of one epoch: mean losses by name, the last learning rate and the seconds it took.
 
-    `held_out` is the total loss on the held-out images, NaN in epochs without that.
+    `held_out` is the total loss on the held-out images, NaN in epochs that do not compute it.
     """
 
     epoch: int
@@ -51,15 +51,15 @@ def train(
     held_out: PackedImages | None = None,
     learnt: str | None = None,
 ) -> None:
-    """Train a method on packed images in place, going on from `checkpoint` where that file exists.
+    """Train a method on packed images in place, resuming from `checkpoint` if that file exists.
 
-    Every random draw of an epoch follows from the seed and the epoch's number, so that a run that was killed and
-    resumed ends, on the CPU, with the very weights of one that was not. `held_out` images are only looked at.
-    `learnt` tells the checkpoint what is learnt from; without it, the images' fingerprint does.
+    Every random draw of an epoch depends only on the seed and the epoch's number: on the CPU, a run that was killed and
+    resumed has exactly the weights of an uninterrupted one. `held_out` images only measure the loss. `learnt`
+    identifies the training data in the checkpoint; the default is the images' fingerprint.
     """
     fabric = _fabric(accelerator, recipe)
     on_gpu = fabric.device.type == "cuda"
-    kept = f"; what was trained so far is kept in {checkpoint}" if checkpoint else ""
+    kept = f"; the finished epochs are kept in {checkpoint}" if checkpoint else ""
     try:
         with _deterministic(recipe.deterministic), fast_algorithms(on_gpu and not recipe.deterministic):
             _train(fabric, method, data, recipe, checkpoint, report, held_out, learnt or data.fingerprint)
@@ -113,7 +113,7 @@ def _train(
             means = {name: float(value) for name, value in running.items()}
             trouble = f"the loss became {means['total']}" if not math.isfinite(means["total"]) else None
             if trouble is None and not _finite(trainable):
-                trouble = "weights grew beyond all bounds"
+                trouble = "weights became infinite"
             if trouble is not None:
                 kept = f"; the state after epoch {epoch} is kept in {checkpoint}" if checkpoint and epoch else ""
                 raise UolError(f"{trouble} in epoch {epoch + 1}: lower the learning_rate{kept}")
@@ -130,7 +130,7 @@ def _train(
 
 def _fabric(accelerator: str, recipe: Recipe) -> Fabric:
     for name in ("lightning.fabric", "lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # its greetings are not for our users
+        logging.getLogger(name).setLevel(logging.WARNING)  # its messages do not concern users
     if accelerator == "auto":
         accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     precision: Any = recipe.precision
@@ -141,15 +141,15 @@ def _fabric(accelerator: str, recipe: Recipe) -> Fabric:
 
 @torch.no_grad()
 def _finite(parameters: list[torch.nn.Parameter]) -> bool:
-    """Whether all weights are numbers; a last step that is too large shows in them, not in the loss."""
+    """Whether all weights are finite; a last step that is too large shows in them, not in the loss."""
     return math.isfinite(float(torch.stack(torch._foreach_norm(list[torch.Tensor](parameters))).float().sum()))
 
 
 @torch.no_grad()
 def _loss(fabric: Fabric, method: Method, batches: list[Batch]) -> float:
-    """The mean total loss of batches, as the network answers after training.
+    """The mean total loss of batches, with the network in evaluation mode.
 
-    Of several panels each batch is normalised by its own statistics, as in training: a panel's are made at the end.
+    With several panels each batch is normalised by its statistics, as in training: a panel's are computed at the end.
     """
     method.eval()
     with fabric.autocast(), normalised_by_batch(method) if method.panels > 1 else nullcontext():

@@ -21,10 +21,10 @@ from uol.training.recipe import Recipe
 
 
 def join(panels: Sequence[PackedImages]) -> PackedImages:
-    """Panels as one set of images to train on; `parts` of it are the panels as they were.
+    """Join panels to one set of images to train on; its `parts` are the single panels.
 
-    Scores and variances are stretched to the first panel's scale. Histograms have as many levels as the longest, 0
-    ratings beyond a panel's own, and no ratings at all where a panel's are unknown.
+    Scores and variances are stretched to the first panel's scale. Histograms have as many levels as the longest, with 0
+    ratings at the levels that a panel does not have, and no ratings at all if a panel's are unknown.
     """
     first = panels[0]
     if len(panels) == 1:
@@ -36,7 +36,7 @@ def join(panels: Sequence[PackedImages]) -> PackedImages:
         if not panel.rated.rated:
             raise UolError(f"{panel.rated.name}: nobody rated these images; training needs ratings")
         if (panel.crop, panel.pixels.shape[1:]) != (first.crop, first.pixels.shape[1:]):
-            raise ValueError("panels that train together are framed alike")
+            raise ValueError("panels that train together must be framed in the same way")
     moved = [panel.rated.rescaled(first.rated.scale) for panel in panels]
     rated = RatedImages(
         name="+".join(names),
@@ -55,13 +55,13 @@ def join(panels: Sequence[PackedImages]) -> PackedImages:
 
 
 def rating_levels(packed: PackedImages) -> int:
-    """The number of levels in the histograms of ratings; 0 where none is known."""
+    """The number of levels in the histograms of ratings, 0 if they are unknown."""
     histograms = packed.rated.histograms
     return 0 if histograms is None else histograms.shape[1]
 
 
 def check_panels(packed: PackedImages, recipe: Recipe) -> None:
-    """Refuse panels that no batch can be filled from, and passes that do not say which panel they are over."""
+    """Refuse panels that are smaller than a batch, and `panel_passes` of another number than the panels."""
     number = len(packed.panels)
     if recipe.panel_passes and len(recipe.panel_passes) != number:
         found = ", ".join(panel.rated.name for panel in packed.panels)
@@ -75,18 +75,19 @@ def check_panels(packed: PackedImages, recipe: Recipe) -> None:
 
 
 def without_copies(panels: Sequence[tuple[PackedImages, Split]]) -> list[Indices]:
-    """The training images of each panel, less those whose pixels are those of a test image of any panel.
+    """The training images of each panel, without those that have the same pixels as a test image of any panel.
 
-    What a panel's own split takes for two images may be one photograph, and a photograph may be in two data sets. Near
-    copies (`uol.datasets.checks`) stay.
+    One photograph may be in a data set under two names, or in two data sets. Near copies (`uol.datasets.checks`) stay.
     """
     digests = [pixel_digests(packed) for packed, _ in panels]
-    tested = np.concatenate([own[split.test] for own, (_, split) in zip(digests, panels, strict=True)])
-    return [split.train[~np.isin(own[split.train], tested)] for own, (_, split) in zip(digests, panels, strict=True)]
+    tested = np.concatenate([digest[split.test] for digest, (_, split) in zip(digests, panels, strict=True)])
+    return [
+        split.train[~np.isin(digest[split.train], tested)] for digest, (_, split) in zip(digests, panels, strict=True)
+    ]
 
 
 def pixel_digests(packed: PackedImages) -> npt.NDArray[np.bytes_]:
-    """A digest of each image's pixels, in hexadecimal: the same for copies."""
+    """A digest of each image's pixels, in hexadecimal, equal for copies."""
     rows = (np.ascontiguousarray(row).data for row in packed.pixels.numpy())
     return np.array([hashlib.blake2b(row, digest_size=16).hexdigest() for row in rows], "S32")
 

@@ -1,6 +1,6 @@
-"""Recipes: every setting of a training run, checked on entry, as YAML.
+"""Recipes: every setting of a training run, validated, as YAML; read without torch.
 
-Thresholds and bin widths are stated as on a scale of 1 to 5 and stretched to the panel's own.
+Thresholds and bin widths are for a scale of 1 to 5 and are stretched to the panel's scale.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class Augmentation(Settings):
 
 
 class Recipe(Settings):
-    """The settings of one training run; the defaults are the paper's, or stated where the paper is silent."""
+    """The settings of one training run; the defaults are the paper's; where it states none, the description says so."""
 
     method: str = Field("uol", description="one of uol.methods.names()")
     model: ModelConfig = ModelConfig()
     init: str | None = Field(None, description="backbone weights: a safetensors file, 'timm' to download, or none")
     second_backbone: str | None = Field(
         None,
-        description="a timm model beside model.backbone, for methods that are published with two: cnn-er, co-attention",
+        description="a second timm model, for methods that are published with two: cnn-er, co-attention",
     )
 
     threshold: float = Field(0.2, gt=0, description="θ: scores this near are similar")
@@ -102,10 +102,10 @@ class Recipe(Settings):
         0.0, ge=0, description="weight of predicting the histogram of ratings, by a helper or by model.levels"
     )
     teachers: tuple[str, ...] = Field(
-        (), description="trained models that judge every batch too; {split} in a path is the split's name"
+        (), description="folders of trained models to learn from; {split} in a path is the split's name"
     )
     start: Literal["backbone", "teacher"] = Field(
-        "backbone", description="begin with the weights of init in the backbone alone, or as the first teacher is"
+        "backbone", description="initial weights: those of init in the backbone alone, or all of the first teacher"
     )
     comparator_start: Literal["differences", "random"] = Field(
         "differences", description="before training the comparator looks at differences of images alone, or at random"
@@ -114,10 +114,10 @@ class Recipe(Settings):
         0.5,
         ge=0,
         le=1,
-        description="their share in the targets: of pairs, and of histograms where all tell the panel's (model.levels)",
+        description="their share in the targets of pairs, and of histograms if all predict the panel's (model.levels)",
     )
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        (), description="where several panels train: passes over the images of each in an epoch; empty: one"
+        (), description="for several panels: passes over the images of each in an epoch; empty: one"
     )
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="sgd has a momentum of 0.9")
@@ -132,7 +132,10 @@ class Recipe(Settings):
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="each layer of the backbone, as timm tells them, learns at this share of the next"
+        1.0,
+        gt=0,
+        le=1,
+        description="learning rate of each of the backbone's layers, as a share of the next layer's",
     )
     batch_size: int = Field(32, ge=2)
     epochs: int = Field(100, ge=1)
@@ -141,7 +144,7 @@ class Recipe(Settings):
 
     held_out: float = Field(0.1, ge=0, lt=0.9, description="share of the training images kept to calibrate intervals")
     held_out_seed: int | None = Field(
-        None, ge=0, lt=2**32, description="draws the held-out images in seed's place, so that networks share them"
+        None, ge=0, lt=2**32, description="seed of the held-out images, to share them between networks; empty: seed"
     )
     validate_every: int = Field(5, ge=0, description="epochs between losses on the held-out images; 0: never")
     bin_width: float = Field(0.1, gt=0, description="of the score bins that references are chosen from")
@@ -165,17 +168,17 @@ class Recipe(Settings):
         if epochs and self.schedule != "steps":
             raise ValueError(f"milestones: for schedule steps, not {self.schedule}")
         if any(one >= two for one, two in zip([0, *epochs], epochs, strict=False)):
-            raise ValueError("milestones: epochs from 1 on are wanted, each later than the one before")
+            raise ValueError("milestones: epochs must start from 1, each later than the one before")
         if any(factor <= 0 for _, factor in self.milestones):
-            raise ValueError("milestones: factors above 0 are wanted")
+            raise ValueError("milestones: factors must be above 0")
         return self
 
     @model_validator(mode="after")
     def _levels_are_learnt(self) -> Self:
         if self.model.levels and not self.histogram_weight:
-            raise ValueError("model.levels needs histogram_weight above 0, by which histograms are learnt")
+            raise ValueError("model.levels requires histogram_weight above 0, the weight of learning histograms")
         if not self.model.levels and self.scoring.histogram_share != ScoringConfig().histogram_share:
-            raise ValueError("scoring.histogram_share is for models that tell histograms; set model.levels")
+            raise ValueError("scoring.histogram_share is for models that predict histograms; set model.levels")
         return self
 
     def for_split(self, split: str) -> Recipe:
@@ -190,7 +193,7 @@ class Recipe(Settings):
             place = values
             for part in path:
                 if part in place and not isinstance(place[part], dict):
-                    raise CallError(f"{name}: {part} has no settings of its own")
+                    raise CallError(f"{name}: {part} contains no settings")
                 if part not in place:
                     raise CallError(_unknown(part, place))
                 place = place[part]
@@ -225,7 +228,7 @@ def parse_changes(words: Iterable[str], init: str | None = None) -> dict[str, An
 
 
 def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
-    """Check settings; what is wrong is said in one line."""
+    """Validate settings; the first mistake is reported in one line."""
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:

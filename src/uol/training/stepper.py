@@ -1,9 +1,9 @@
-"""Optimiser steps: taken one operation at a time, or recorded once in a CUDA graph and replayed.
+"""Optimiser steps: run one operation at a time, or recorded once in a CUDA graph and replayed.
 
 A step of VGG16 on 32 images is some hundreds of small kernels, and the host takes longer to launch them one by one
-than a fast GPU to run them. Everything a step needs lies on the device: the plan and the position in it (`Feed`), the
-learning rates of all steps, the sums of losses. So a step can be recorded whole, from choosing the batch to the new
-weights, and replayed by one launch; compiling it first fuses what is left between the convolutions.
+than a fast GPU to run them. Everything that a step uses is on the device: the plan and the position in it (`Feed`), the
+learning rates of all steps, the sums of losses. Therefore a whole step, from choosing the batch to the new weights, can
+be recorded and replayed by one launch; compiling it first fuses the operations between the convolutions.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ WORTH_COMPILING = 4000
 _MOMENTUM = 0.9
 _SHARE = "lr_scale"  # of a group of parameters: its share of the learning rate; timm's name
 _MOST_VARIANTS = 256
-_WARM_UP = 11  # real steps taken before recording, as CUDA graphs want: algorithms are chosen, memory is laid out
+_WARM_UP = 11  # steps before recording, in which CUDA chooses algorithms and allocates memory
 
 
 def choose_engine(recipe: Recipe, device: torch.device, steps: int) -> Engine:
-    """The engine that a recipe asks for, or for "auto" the one that ends soonest."""
+    """The engine that a recipe names, or for "auto" the one that finishes first."""
     if device.type != "cuda":
         return "eager"
     if recipe.engine != "auto":
@@ -49,7 +49,7 @@ def choose_engine(recipe: Recipe, device: torch.device, steps: int) -> Engine:
 
 
 class Stepper:
-    """Takes the steps of an epoch; `engine` is how."""
+    """Runs the steps of an epoch by one of the engines."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Stepper:
         self._engine = engine
         self._graph: torch.cuda.CUDAGraph | None = None
         if engine == "compiled":
-            # A second training with the same shapes takes over what the first compiled; others compile variants of
-            # their own, beyond a limit of eight none, silently.
+            # A second training with the same shapes reuses compiled code; other shapes compile variants. Above torch's
+            # limit of eight variants it silently stops compiling.
             torch._dynamo.config.recompile_limit = _MOST_VARIANTS
             method.compile(dynamic=False)
             feed.augment = torch.compile(augment, dynamic=False)
 
     def epoch(self, plan: EpochPlan, number: int) -> dict[str, Tensor]:
-        """Take the steps of a plan, the first being step `number` of the training; mean losses, not yet waited for."""
+        """Run the steps of a plan, from step `number` of the training on; mean losses, without waiting for them."""
         steps = len(plan.images)
         self._feed.load(plan)
         self._number.fill_(number)
@@ -96,7 +96,7 @@ class Stepper:
         for kept, share in self._rates:
             kept.copy_(rate * share)
         self._optimizer.zero_grad(set_to_none=True)
-        with self._fabric.autocast():  # not Fabric's wrapper of the network, which would round scores to bfloat16 too
+        with self._fabric.autocast():  # not Fabric's wrapper of the network, which would also round scores to bfloat16
             losses: dict[str, Tensor] = self._method(self._feed.batch())
         self._fabric.backward(losses["total"])
         self._optimizer.step()
@@ -108,7 +108,7 @@ class Stepper:
         self._feed.position += 1
 
     def _warm_up_or_record(self, step: int) -> None:
-        """Take the first steps on a stream of their own; then record one, which does not run it, and replay it."""
+        """Run the first steps on a separate stream; then record one (which does not run it) and replay it."""
         if step < _WARM_UP:
             side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
@@ -125,7 +125,7 @@ class Stepper:
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Of one step of all: linear warm-up, then what the recipe's schedule says.
+    """The learning rate of one step: a linear warm-up, then the recipe's schedule.
 
     A cosine, or a straight line, goes from `learning_rate` to `final_learning_rate` at the last step; with steps, each
     epoch has `learning_rate` times the factor of the last milestone up to it.
@@ -142,9 +142,9 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def make_optimizer(method: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.Optimizer:
-    """The recipe's optimiser; its learning rates are tensors on the device, which a recorded step can change.
+    """The recipe's optimiser, with learning rates as tensors on the device, which a recorded step can change.
 
-    On a GPU it is the fused form: of stochastic gradient descent the only one that leaves that tensor there.
+    On a GPU it is the fused form: the only form of stochastic gradient descent that keeps these tensors on the device.
     """
     groups = _by_share(method, recipe)
     for group in groups:
@@ -157,7 +157,7 @@ def make_optimizer(method: nn.Module, recipe: Recipe, device: torch.device) -> t
 
 
 def _by_share(method: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
-    """What learns, by its share of the learning rate: layers of backbones ever less towards the first."""
+    """Trainable parameters by their share of the learning rate, which falls towards a backbone's first layer."""
     shares: dict[nn.Parameter, float] = {}
     if recipe.layer_decay < 1:
         for module in method.modules():

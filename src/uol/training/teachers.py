@@ -1,7 +1,7 @@
-"""Teachers: trained models whose judgement of each batch another network learns beside the panel's.
+"""Teachers: trained models whose answers about each batch become targets of another network, the pupil.
 
-A panel says once how two photographs stand to each other; a teacher says it of every varied view of them, so that a
-small network learns more from the same photographs, or one network what several know together.
+A panel rates two photographs once; a teacher compares every augmented view of them. Therefore a small network learns
+more from the same photographs, and one network can learn from several.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _WEIGHTS = "model.safetensors"
 
 
 class Judgement(NamedTuple):
-    """What teachers say of a batch."""
+    """The mean answers of the teachers about a batch."""
 
     order: Tensor  # (P, 3): probabilities of less, similar and greater for its pairs
-    histogram: Tensor | None  # (M, L): shares of ratings at the panel's levels; None where not all teachers tell them
+    histogram: Tensor | None  # (M, L): shares of ratings at the panel's levels; None unless all teachers predict them
 
 
 class Teachers:
-    """Models that judge pairs of a batch; not a module, so that they are neither trained nor kept in checkpoints."""
+    """Models that compare the pairs of a batch; not a module: they are neither trained nor kept in checkpoints."""
 
     def __init__(
         self, models: Sequence[OrderModel], pupil: ModelConfig, panels: Sequence[PanelConfig | None] = ()
     ) -> None:
-        """`panels` are those whose histograms each tells at the pupil's levels; None for one that tells none."""
+        """`panels`: for each model the panel whose histograms it predicts, at the pupil's levels, or None."""
         self._pupil = pupil
         self._models = [model.eval().requires_grad_(False) for model in models]
         self._panels = set(panels)
@@ -45,10 +45,10 @@ class Teachers:
 
     @classmethod
     def load(cls, folders: Sequence[str], pupil: ModelConfig) -> Teachers:
-        """Load model or run folders, of an ensemble all its members.
+        """Load model folders or run folders; of an ensemble, all its members.
 
-        They are shown the pupil's pixels, so they must be used to images framed alike, or to the middle of them, in
-        whatever size.
+        Teachers are given the pupil's pixels: they must have been trained on images framed in the same way, or on the
+        middle of them, in any size.
         """
         from uol.scoring.folder import load_model
 
@@ -57,35 +57,35 @@ class Teachers:
             config = member.config
             if not config.sees_within(pupil):
                 raise CallError(
-                    f"{folder}: a teacher that sees another part of images ({config.view}; its pupil {pupil.view})"
+                    f"{folder}: the teacher sees more of images than its pupil ({config.view}; its pupil {pupil.view})"
                 )
             models.append(member.model)
             panels.append(member.panel if member.uses_histogram and config.levels == pupil.levels else None)
         return cls(models, pupil, panels)
 
     def teach_histograms_of(self, panel: PanelConfig) -> None:
-        """Tell histograms, too, where all tell those of this very panel: unlike the order, they are a panel's own."""
+        """Teach histograms if all teachers predict those of this panel: unlike the order, panels differ in them."""
         self._histograms = self._panels == {panel}
 
-    def begin(self, pupil: OrderModel) -> None:
-        """Give a pupil the weights of the first."""
+    def start_pupil(self, pupil: OrderModel) -> None:
+        """Give a pupil the weights of the first teacher."""
         first = self._models[0]
         ours, theirs = pupil.config.model_dump(), first.config.model_dump()
         other = [name for name in ours if name != "initial_log_variance" and ours[name] != theirs[name]]
         if other:
-            told = ", ".join(f"model.{name}: {theirs[name]}, not {ours[name]}" for name in other)
-            raise CallError(f"start: teacher: the first teacher is a network of another kind than its pupil ({told})")
+            differences = ", ".join(f"model.{name}: {theirs[name]}, not {ours[name]}" for name in other)
+            raise CallError(f"start: teacher: the first teacher and its pupil are different networks ({differences})")
         pupil.load_state_dict(first.state_dict())
 
     def to(self, device: torch.device) -> None:
-        """Move the models to where the pupil is trained."""
+        """Move the models to the pupil's device."""
         for model in self._models:
             model.to(device)
 
     @torch.no_grad()
     def judge(self, images: Tensor, first: Tensor, second: Tensor) -> Judgement:
-        """The mean of what they say of a batch's images and of pairs of its rows, these asked both ways."""
-        if not images.is_floating_point():  # which another size would round
+        """The mean answers about a batch's images and about pairs of its rows, each compared in both directions."""
+        if not images.is_floating_point():  # because resizing bytes would round
             images = images.float() / 255
         orders, histograms = [], []
         for model in self._models:
@@ -99,12 +99,12 @@ class Teachers:
 
 
 def find_teacher(name: str) -> Path:
-    """The model folder of a teacher, absolute, so that no later reader takes its name for a model that ships."""
+    """The model folder of a teacher as an absolute path, which cannot be mistaken for the name of a shipped model."""
     return find_model(name).absolute()
 
 
 def weights_digest(folder: Path) -> str:
-    """The SHA-256 of a model folder's whole file of weights; of an ensemble, that of its members' digests."""
+    """The SHA-256 of a model folder's file of weights; of an ensemble, the SHA-256 of its members' digests."""
     members = member_folders(folder)
     if members:
         return hashlib.sha256(" ".join(map(weights_digest, members)).encode()).hexdigest()
