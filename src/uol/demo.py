@@ -1,4 +1,4 @@
-"""The demonstration: three methods learn from one simulated panel and are tested on two."""
+"""The demonstration: three methods learn from one simulated panel and are tested on two panels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def demo_recipe(seed: int = 0, method: str = "uol") -> Recipe:
 def run_demo(
     folder: str | os.PathLike[str], seed: int = 0, report: Callable[[int, str], None] | None = None
 ) -> dict[str, Any]:
-    """Train, test and draw; writes results.json, report.html and the model folder, and returns the results."""
+    """Train and test the methods; writes results.json, report.html and a model folder, and returns the results."""
     began = time.perf_counter()
     folder = Path(folder)
     _make(folder)
@@ -113,23 +113,23 @@ def _write_report(
     sections = [
         Section(
             "Three methods, two panels",
-            "Each method learnt from one panel's ratings (1 to 5). The columns to the left test it on new faces and "
-            "the same panel; those to the right on the same new faces rated by another panel, of another standard "
-            "(1 to 10, mapped linearly to 1 to 5). The last row is UOL put on that panel's scale by a hundred of its "
-            "rated faces, without any training. Order is the share of pairs in the right ternary order.",
+            "Each method learnt from one panel's ratings (1 to 5). The left columns test it on new faces that "
+            "the same panel rated; the right columns on the same faces, rated by another panel with other standards "
+            "(1 to 10, mapped linearly to 1 to 5). The last row is UOL moved to that panel's scale by a hundred faces "
+            "that the panel rated, without any training. Order is the share of pairs in the correct ternary order.",
             TABLE_COLUMNS,
             rows,
         ),
         Section(
             "Scores and intervals",
-            "Intervals are calibrated on training images that were held out, because the likelihood's own interval is "
-            "too narrow: it takes hundreds of comparisons with one image for independent. An interval should hold the "
-            "panel's mean score in 95 % of the cases; those that do not are drawn in colour.",
+            "Intervals are calibrated on training images that were held out, because the likelihood's interval is too "
+            "narrow: it treats hundreds of comparisons of one image as independent. An interval should contain the "
+            "panel's mean score in 95 % of cases; those that do not are drawn in colour.",
             figures=[figures.score_against_truth(rated.scores, predictions, rated.scale, "the panel")],
         ),
         Section(
             "Where faces fall on the scale",
-            "New faces, drawn from numbers: nobody was photographed, and the rule of this drawing game says nothing "
+            "New faces, drawn by a program: nobody was photographed, and the rule behind their scores says nothing "
             "about people.",
             figures=[
                 figures.places_on_scale(
@@ -142,8 +142,8 @@ def _write_report(
         ),
         Section(
             "One face against its references",
-            "Every comparison with a reference of known score says less, similar or greater; together they make the "
-            "likelihood of each score.",
+            "Every comparison with a reference of known score gives less, similar or greater; together they give "
+            "the likelihood of each score.",
             figures=[
                 figures.likelihood_of_one(
                     outcomes,
@@ -157,7 +157,7 @@ def _write_report(
         ),
         Section(
             "Raters who disagree",
-            "UOL also says how widely single raters would differ about a face.",
+            "UOL also predicts how much single raters differ about a face.",
             figures=[
                 figures.dispersion_against_spread(best.dispersion, np.sqrt(rated.variances)),
                 figures.loss_curves(curves),
@@ -165,7 +165,7 @@ def _write_report(
         ),
         Section(
             "Another panel's scale",
-            "The same model after anchoring: the order is kept, the scale is the other panel's.",
+            "The same model after anchoring: the order stays, the scale is the other panel's.",
             figures=[
                 figures.score_against_truth(
                     other_test.scores, {f"uol, {ANCHORS} anchors": on_other}, other_test.scale, "the other panel"
@@ -176,7 +176,7 @@ def _write_report(
     write_report(
         folder / "report.html",
         "Order learning on uncertain ratings",
-        f"{len(test)} new drawn faces, rated by simulated panels: what three methods predict, and how sure they are.",
+        f"{len(test)} new drawn faces, rated by simulated panels: the predictions of three methods, with intervals.",
         sections,
     )
 
@@ -184,7 +184,7 @@ def _write_report(
 def shown_faces(value: npt.NDArray[np.float64], rated: RatedImages, count: int = 16) -> npt.NDArray[np.intp]:
     """Faces at even steps of the ranking, of each skin tone in turn.
 
-    Skin tone has no part in the drawing game's rule, but among sixteen faces chance may seem to show one.
+    Scores do not depend on skin tone, but among sixteen faces chance may suggest that they do.
     """
     order = np.argsort(value)
     tones = rated.groups["skin"].to_numpy()

@@ -172,7 +172,7 @@ def test_unknown_recipes_and_changes():
         load_recipe("papper")
     with pytest.raises(CallError, match="did you mean 'learning_rate'"):
         Recipe().with_changes({"learning_rat": 1})
-    with pytest.raises(CallError, match="backbone has no settings of its own"):
+    with pytest.raises(CallError, match="backbone contains no settings"):
         Recipe().with_changes({"model.backbone.x": 1})
     with pytest.raises(CallError, match="unknown setting 'modle'"):
         Recipe().with_changes({"modle.backbone": "vgg16"})

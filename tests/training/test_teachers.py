@@ -61,7 +61,7 @@ def test_a_teacher_of_another_size_sees_the_images_in_its_own(folder):
     pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
     assert torch.allclose(teachers.judge(pixels, *rows).order, teachers.judge(pixels / 255, *rows).order, atol=1e-6)
-    with pytest.raises(CallError, match="sees another part of images"):
+    with pytest.raises(CallError, match="sees more of images than its pupil"):
         Teachers.load([folder], MODEL.model_copy(update={"resize": 40}))
 
 
@@ -174,7 +174,7 @@ def test_what_is_no_beginning_is_told_in_one_line(drawn, folder):
     with pytest.raises(CallError, match="the first teacher is a network of another kind") as caught:
         Uol(quick_recipe(teachers=[folder], start="teacher", model=wider.model_dump()), drawn.scale)
     assert "\n" not in str(caught.value)
-    with pytest.raises(CallError, match="begins as the first of the teachers, and there is none") as caught:
+    with pytest.raises(CallError, match="start: teacher requires teachers") as caught:
         Uol(quick_recipe(start="teacher"), drawn.scale)
     assert "\n" not in str(caught.value)
 

@@ -50,7 +50,7 @@ class CnnEr(ScoreMethod):
         super().__init__(recipe, scale, levels)
         first, second = recipe.model.backbone, recipe.second_backbone
         others = [] if second is None else [first, second, second] + [first, second] * 3
-        self.others = nn.ModuleList([self.network(name) for name in others])  # beside self.model, the first
+        self.others = nn.ModuleList([self.network(name) for name in others])  # after self.model, the first
         self._widths = [model.width for model in (self.model, *self.others)]
         # Which networks a member has, in the order of the losses: squared error, Huber, smooth L1, Tukey.
         self._members = [(0,)] * 6 if second is None else [(0,), (1, 2), (3,), (4, 5), (6, 7), (8, 9)]

@@ -100,7 +100,7 @@ class CoAttention(ScoreMethod):
         return {"total": F.mse_loss(score.float(), self.in_units(batch.scores))}
 
     def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
-        """Attended features beside those of the parts."""
+        """Attended features and those of the parts, concatenated."""
         maps = _maps(self.model, images)
         of_parts = maps if self.second is None else _maps(self.second, images)
         return torch.cat([self.attention(maps), self.parts(of_parts)], 1)

@@ -15,7 +15,7 @@ _CLASSES = 5
 
 
 class ComboLoss(ScoreMethod):
-    """A linear unit for the score beside five for classes; the first is asked, as in the authors' release.
+    """A linear unit for the score and five for classes; predictions are the first's, as in the authors' release.
 
     A class is the nearest of five equally spaced levels, whatever the number of the panel's own. Classes weigh the
     more the rarer they are among the training images; until `prepare_for` has seen those, all weigh the same.

@@ -1,4 +1,4 @@
-"""CRNet: a head that regresses the score beside one that classifies it, trained together."""
+"""CRNet: one head regresses the score and one classifies it, trained together."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ from uol.training.recipe import Recipe
 
 
 class OrderLearning(Uol):
-    """UOL's network and scorer with points for Gaussians; it does not tell dispersion apart between images."""
+    """UOL's network and scorer with points for Gaussians; it predicts the same dispersion for all images."""
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         super().__init__(recipe.with_changes({"model.uncertain": False}), scale, levels, panels)
 
     def order_losses(self, gaussians: Gaussians, batch: Batch) -> dict[str, Tensor]:
         """Order cross entropy of the points themselves."""
-        logits = self._judged(gaussians, gaussians.mean[None], batch)
+        logits = self._logits(gaussians, gaussians.mean[None], batch)
         return {"total": order_cross_entropy(logits, batch.target, batch.pair_weight)}

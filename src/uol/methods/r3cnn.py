@@ -1,4 +1,4 @@
-"""R3CNN: regression first, then regression beside ranking pairs of faces whose scores are near."""
+"""R3CNN: regression first, then regression and ranking of pairs of faces whose scores are near."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANKING_WEIGHT = 0.1
 
 
 class R3Cnn(ScoreMethod):
-    """A linear unit for the score beside one that ranks: r = unit(ReLU(features of one − features of the other)).
+    """A linear unit for the score and one that ranks: r = unit(ReLU(features of one − features of the other)).
 
     Published with ResNeXt-50, a learning rate of its own for the second stage, and 25 drawn pairs per image. Here the
     backbone and the one schedule are the recipe's, the second stage is the second half of the epochs, and its pairs

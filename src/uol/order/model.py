@@ -168,7 +168,7 @@ class OrderModel(FeatureModel):
         return Gaussians(mean, self.log_variance(features))
 
     def level_mean(self, places: Tensor, scale: Scale) -> Tensor:
-        """The means of the panel's histograms, told from the means of Gaussians: (N, D) → (N,)."""
+        """The means of the panel's histograms, predicted from the means of Gaussians: (N, D) → (N,)."""
         assert self.levels is not None
         logits = self.levels(places.to(self.levels.weight.device)).double()
         spaced = torch.linspace(scale.low, scale.high, self.config.levels, dtype=torch.float64, device=logits.device)

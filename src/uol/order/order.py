@@ -69,7 +69,7 @@ def balanced_pairs(scores: npt.ArrayLike, threshold: float, limit: int, rng: np.
     Image by image, partners are drawn until the image is in `limit` pairs: a "similar" partner with probability 1/3, a
     different one with 2/3, each equally likely within its kind; where one kind is exhausted, the other takes all. Since
     the exhausted kind is nearly always "similar", fixed probabilities would end near a quarter: the probability of
-    "similar" therefore follows what the batch still lacks, (pairs + 1)/3 − similar pairs so far, kept within [0, 1].
+    "similar" therefore follows what is missing in the batch, (pairs + 1)/3 − similar pairs so far, kept within [0, 1].
     No pair is chosen twice and no image is in more than `limit` pairs. Batches of one image have no pairs.
 
     scores (..., M) → arrays (..., ⌊M · limit / 2⌋), the most pairs there can be; the valid ones come first.

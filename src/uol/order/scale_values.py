@@ -36,7 +36,7 @@ class ScaleValues(NamedTuple):
 def scale_values(
     first: npt.ArrayLike, second: npt.ArrayLike, outcome: npt.ArrayLike, images: int, prior: float = PRIOR
 ) -> ScaleValues:
-    """Fit values to votes: `outcome` is an `Order` told from the first image's side; all (votes,).
+    """Fit values to votes: `outcome` is an `Order` seen from the first image's side; all (votes,).
 
     Maximises the log-likelihood plus the log-prior, which is concave; standard errors come from the inverse of the
     observed information, whose prior keeps it regular.
