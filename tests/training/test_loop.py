@@ -60,8 +60,8 @@ def test_linear_and_stepped_schedules():
     [
         ({"milestones": [[1, 0.1]]}, "milestones: for schedule steps, not cosine"),
         ({"schedule": "steps", "milestones": [[3, 0.1], [3, 0.01]]}, "each later than the one before"),
-        ({"schedule": "steps", "milestones": [[0, 0.1]]}, "epochs from 1 on"),
-        ({"schedule": "steps", "milestones": [[1, 0]]}, "factors above 0"),
+        ({"schedule": "steps", "milestones": [[0, 0.1]]}, "epochs must start from 1"),
+        ({"schedule": "steps", "milestones": [[1, 0]]}, "factors must be above 0"),
     ],
 )
 def test_wrong_milestones_are_refused_in_one_line(settings, complaint):
@@ -209,7 +209,7 @@ def test_memory_that_does_not_suffice_is_said_in_one_line(drawn, tmp_path, monke
         raise error
 
     monkeypatch.setattr(method, "forward", starve)
-    with pytest.raises(UolError, match=r"too small for this training: lower batch_size \(now 16\); what was trained"):
+    with pytest.raises(UolError, match=r"too small for this training: lower batch_size \(now 16\); the finished epochs"):
         train(method, data, recipe, tmp_path / "c", accelerator="cpu")
 
 

@@ -171,7 +171,7 @@ def test_a_pupil_that_began_as_its_teacher_is_trained_and_the_teacher_is_not(dra
 
 def test_what_is_no_beginning_is_told_in_one_line(drawn, folder):
     wider = MODEL.model_copy(update={"dimensions": 32})
-    with pytest.raises(CallError, match="the first teacher is a network of another kind") as caught:
+    with pytest.raises(CallError, match="the first teacher and its pupil are different networks") as caught:
         Uol(quick_recipe(teachers=[folder], start="teacher", model=wider.model_dump()), drawn.scale)
     assert "\n" not in str(caught.value)
     with pytest.raises(CallError, match="start: teacher requires teachers") as caught:
