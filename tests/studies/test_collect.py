@@ -120,5 +120,5 @@ def test_damaged_evaluations(tmp_path, text, match):
 
 def test_figures_on_a_part_of_a_data_set_are_not_those_of_the_whole(tmp_path):
     run = run_of(tmp_path / "run", [measured()], {"mebeauty": elsewhere(split="test")})
-    with pytest.raises(UolError, match="split test alone; tables tell of whole data sets"):
+    with pytest.raises(UolError, match="split test alone; tables show whole data sets"):
         add(run, tmp_path / "results")

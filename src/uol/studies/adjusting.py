@@ -1,7 +1,7 @@
 """Figures of finished runs against means that are adjusted for who rated each image.
 
-Where not everybody rated everything, an image's mean tells also how lenient its raters were. An image shows little or
-nothing of that, so it lowers correlations with the mean, and those with the adjusted mean less.
+Where not everybody rated everything, an image's mean depends also on how lenient its raters were. An image shows little
+or nothing of that, so it lowers correlations with the mean, and those with the adjusted mean less.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Figures(TypedDict):
 def figures_of(runs: Sequence[Path], rated: RatedImages) -> list[Figures]:
     """Figures of what runs have said of a data set already: of a split that tested them, or of all its images.
 
-    Networks of several seeds in one folder are runs of their own.
+    Networks of several seeds in one folder count as separate runs.
     """
     if rated.ratings is None:
         raise CallError(f"{rated.name}: who gave which rating is not known, so nothing can be adjusted")
     means = pd.DataFrame({"mean": rated.scores, "adjusted": adjusted_means(rated.ratings)}, index=list(rated.names))
-    if unconnected_sets(rated.ratings) > 1:  # each on a scale of its own: no correlation with constants is defined
+    if unconnected_sets(rated.ratings) > 1:  # each on another scale: no correlation with constants is defined
         means["adjusted"] = 0.0
     return [_figures(name, folders, rated, means) for run in runs for name, folders in _by_seed(run).items()]
 
 
 def _by_seed(run: Path) -> dict[str, dict[Path, Result]]:
-    """The finished runs in a folder, its folds alone where it has any; those of each seed by a name of their own."""
+    """The finished runs in a folder, its folds alone where it has any, by a name for each seed."""
     found = {folder: read_result(folder / RESULT) for folder in run_folders(run) if (folder / RESULT).is_file()}
     if not found:
         raise CallError(f"{run}: no finished run in it")
@@ -86,7 +86,7 @@ def _figures(name: str, folders: Mapping[Path, Result], rated: RatedImages, mean
         table = _read(folder, own, rated.name, means)
         images.update(table["image"])
         for kind, found in correlations.items():
-            # Of a split that tested the run as its own result draws images, else as results on other data sets do.
+            # A split that tested the run is drawn as its result draws images, others as results on other data sets are.
             against = table.assign(score=means.loc[table["image"], kind].to_numpy())
             drawn = (
                 replicates_elsewhere(against, rated.name)
@@ -126,9 +126,9 @@ def _read(folder: Path, own: OwnSplit | None, name: str, means: pd.DataFrame) ->
 
 
 def _over_folds(
-    told: Sequence[tuple[float, list[float] | None]],
+    found: Sequence[tuple[float, list[float] | None]],
 ) -> tuple[float | None, tuple[float, float] | None]:
     """The mean of correlations, and the interval of the mean of their replicates."""
-    mean = float(np.mean([pc for pc, _ in told]))
-    replicates = mean_of([drawn for _, drawn in told])
+    mean = float(np.mean([pc for pc, _ in found]))
+    replicates = mean_of([drawn for _, drawn in found])
     return (mean if np.isfinite(mean) else None, None if replicates is None else interval(replicates))

@@ -167,7 +167,7 @@ def measure_anchoring(
 
 
 def trained_on(folder: Path) -> set[str]:
-    """The data sets that a model learnt from, as far as its folder or its run's tells."""
+    """The data sets that a model learnt from, as far as its folder or its run's says."""
     from uol.runs.train_and_test import RESULT
     from uol.scoring.folder import PROVENANCE
 

@@ -67,7 +67,7 @@ def read_run(run: Path) -> Result:
 
 
 def add(folder: Path, results: Path, replace: bool = False, recipe: str | None = None) -> list[Added]:
-    """Check the results of a run, or of its folds, with those at hand, then write all of them or none.
+    """Check the results of a run, or of its folds, with those in the folder, then write all of them or none.
 
     `recipe` names their row, where the settings are not those of the recipe as it is now.
     """
@@ -129,7 +129,7 @@ def _check_with_others(plan: Mapping[Path, Result]) -> None:
 def _evaluation(path: Path, values: dict[str, Any]) -> Transfer:
     found = _checked(Transfer, path, values)
     if found.split is not None:
-        raise UolError(f"{path}: figures on the split {found.split} alone; tables tell of whole data sets")
+        raise UolError(f"{path}: figures on the split {found.split} alone; tables show whole data sets")
     return found
 
 

@@ -1,7 +1,7 @@
 """Plans: named experiments, each a list of rows that are trained and tested under one protocol.
 
 A row is a method under a recipe; the recipe's name is part of its results' identity, so a row that changes a setting of
-its base recipe has a name of its own. Rows that occur in several plans are the same networks.
+its base recipe has another name. Rows that occur in several plans are the same networks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PlanRow:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells its results from other rows'."""
+        """What distinguishes its results from those of other rows."""
         return self.method, self.recipe
 
     @property
@@ -55,7 +55,7 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class Plan:
-    """A named experiment. Differences are told against the row `reference`, or the row before where it is None."""
+    """A named experiment. Differences are from the row `reference`, or the row before where it is None."""
 
     name: str
     title: str
@@ -104,19 +104,19 @@ class Plan:
     def check_needs(
         self, rows: Sequence[PlanRow], given: Mapping[str, Any], named: Collection[str] = ()
     ) -> list[PlanRow]:
-        """Those of the chosen rows that lack what they need; one whose recipe was `named` is refused.
+        """The chosen rows that miss what they need; one whose recipe was `named` is refused.
 
         So is a setting that is for rows alone which were not chosen.
         """
-        lacking = [row for row in rows if row.needs is not None and not given.get(row.needs)]
-        for row in lacking:
+        missing = [row for row in rows if row.needs is not None and not given.get(row.needs)]
+        for row in missing:
             if row.recipe in named:
                 raise CallError(f"{row.recipe} needs --set {row.needs}=…")
         for name in sorted(self.reserved & set(given)):
             if not any(row.needs == name for row in rows):
                 owners = ", ".join(row.recipe for row in self.rows if row.needs == name)
                 raise CallError(f"--set {name}: in plan {self.name} it is for {owners} alone, which was not chosen")
-        return lacking
+        return missing
 
 
 _UOL = PlanRow("UOL: order, hinge and dispersion", "uol")
@@ -152,7 +152,7 @@ _METHODS = (
 def _change(
     base: PlanRow, label: str, name: str, changes: Mapping[str, Any], read: bool = False, needs: str | None = None
 ) -> PlanRow:
-    """A row with one thing changed, trained anew or `read` off its networks."""
+    """A row with one thing changed, trained again or `read` off its networks."""
     recipe = f"{base.recipe}-{name}"
     network = base if read else None
     return PlanRow(label, "uol", recipe, MappingProxyType({**base.changes, **changes}), base.base, network, needs=needs)
@@ -167,10 +167,10 @@ _MIXED = _augmented(mix=0.4)
 _WHOLE = {"model.framing": "whole", "model.pooling": "mean", "augmentation.random_crop": True}
 _SIX_VIEWS = {"scoring.zooms": (1.0, 0.96, 1.04)}
 _LEVELS = {"model.levels": 5}
-_COMPARED, _TOLD_ALONE = {"scoring.histogram_share": 0.0}, {"scoring.histogram_share": 1.0}
+_COMPARED, _HISTOGRAM = {"scoring.histogram_share": 0.0}, {"scoring.histogram_share": 1.0}
 
 _HALF = PlanRow("half", "uol", HALF, base=HALF)
-_HALF_LEVELS = _change(_HALF, "histograms told from places", "levels", _LEVELS)
+_HALF_LEVELS = _change(_HALF, "histograms predicted from Gaussians", "levels", _LEVELS)
 _IDEAS = (
     _HALF,
     _change(_HALF, "hard targets", "hard-targets", {"order_target": "hard"}),
@@ -179,7 +179,7 @@ _IDEAS = (
     _change(_HALF, "without helpers", "no-helpers", {"score_weight": 0.0, "histogram_weight": 0.0}),
     _HALF_LEVELS,
     _change(_HALF_LEVELS, "the same, read: comparisons alone", "compared", _COMPARED, read=True),
-    _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", _TOLD_ALONE, read=True),
+    _change(_HALF_LEVELS, "the same, read: histograms alone", "alone", _HISTOGRAM, read=True),
     _change(_HALF, "features by their mean", "mean-pooling", {"model.pooling": "mean"}),
     _change(_HALF, "views mirrored only", "mirrored-only", {"augmentation": {"flip": True}}),
     _change(_HALF, "colours nearly as they are", "plain", _PLAIN),
@@ -207,7 +207,7 @@ _READINGS = (
 
 _STRONG = PlanRow("strong", "uol", STRONG, base=STRONG)
 _STRONG_WHOLE = _change(_STRONG, "photographs as they are, faces not aligned", "whole", _WHOLE | {"model.resize": 256})
-_STRONG_LEVELS = _change(_STRONG, "histograms told from places", "levels", _LEVELS)
+_STRONG_LEVELS = _change(_STRONG, "histograms predicted from Gaussians", "levels", _LEVELS)
 _DISTILLED = PlanRow("distilled: best, taught by several", "uol", DISTILLED, base=DISTILLED, needs="teachers")
 _RECIPES = (
     _STRONG,
@@ -250,7 +250,7 @@ PLANS: dict[str, Plan] = {
             f"Ways of reading scores off the networks of `{FAST}`",
             _READINGS,
             _FAST.key,
-            protocol="the official folds, means over them; the same networks in all rows, asked otherwise or with "
+            protocol="the official folds, means over them; the same networks in all rows, scored in other ways or with "
             "other references, and calibrated again",
         ),
         Plan(

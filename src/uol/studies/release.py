@@ -45,7 +45,7 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
 
 
 def renewed_card(folder: Path, results: Path) -> str:
-    """The card of a released model as the results at hand make it."""
+    """The card of a released model as the results make it."""
     made = whole_provenance(folder / PROVENANCE)
     return card(folder.name, load_scorer(folder), made, results_of(made, results), curves_of(folder, results))
 
@@ -111,8 +111,8 @@ minors; not for identification, for which it has no means.
 ## Limits
 
 - It repeats the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panel.name, "")}
-- Groups that the data set lacks are predicted worse, as the figures on other data sets show, and the error is not
-  small.
+- Groups that are missing in the data set are predicted worse, as the figures on other data sets show, and the error is
+  not small.
 - Intervals hold for photographs like those of the data set. On others they are too narrow until the model is anchored.
 - Photographs of low quality, turned heads, hidden faces, make-up, filters and framing change the score.
 
@@ -149,7 +149,7 @@ def _histogram(scorer: Scorer) -> str:
     if not scorer.uses_histogram:
         return ""
     share = scorer.scoring.histogram_share
-    return f"\n| score | {1 - share:.0%} by comparisons, {share:.0%} the mean of the histogram that it tells |"
+    return f"\n| score | {1 - share:.0%} by comparisons, {share:.0%} the mean of the histogram that it predicts |"
 
 
 def _figures(row: Row) -> str:
@@ -183,10 +183,10 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     coverage = (
         f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
     )
-    told = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
+    text = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
         ({told_interval(ends) or "no interval"}){coverage}."""
     groups = _groups([figures.groups or {} for figures in found], same_images=True)
-    return f"## On {other}, which it never saw\n\n{_filled(told)}\n{groups}"
+    return f"## On {other}, which it never saw\n\n{_filled(text)}\n{groups}"
 
 
 def _anchored(curve: Anchoring) -> str:
@@ -200,9 +200,9 @@ def _anchored(curve: Anchoring) -> str:
         for point in curve.points
     ]
     columns = {"anchors": "anchors", "mae": "MAE", "rmse": "RMSE", "coverage": "intervals that hold"}
-    told = f"""Anchored with rated images of {curve.data}'s own panel: this very model on its {curve.test} test images
+    text = f"""Anchored with rated images of {curve.data}'s panel: this very model on its {curve.test} test images
         (split {curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):"""
-    return f"\n{_filled(told)}\n\n{markdown(rows, columns)}"
+    return f"\n{_filled(text)}\n\n{markdown(rows, columns)}"
 
 
 def _taught(teachers: Sequence[str]) -> str:

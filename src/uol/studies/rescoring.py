@@ -1,4 +1,4 @@
-"""Other ways of reading scores off a trained network, without training: a rule of their own, or other scoring."""
+"""Other ways of reading scores off a trained network, without training: another rule, or other scoring settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AT_ONCE = 256  # images compared with all references
 class Consistency:
     """A model's comparisons, each by its likeliest outcome, read by maximum consistency.
 
-    It tells neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them.
+    It has neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them.
     """
 
     def __init__(self, trained: Path, threshold: float) -> None:
@@ -61,13 +61,13 @@ class Rescored:
     """A model with a scorer made again by other settings: how it is asked or shown images, or its references.
 
     References are chosen, k and δ fitted and everything calibrated as after training, on the same images (those of
-    `training` that trained, and those that were held out), so that its figures stand beside the network's own.
+    `training` that trained, and those that were held out), so that its figures can be compared with the network's.
     """
 
     def __init__(self, trained: Path, recipe: Recipe, training: PackedImages) -> None:
         model = _load(trained).model
         shown = {"framing": recipe.model.framing}
-        model.config = model.config.model_copy(update=shown)  # maybe otherwise than the images it learnt from
+        model.config = model.config.model_copy(update=shown)  # maybe unlike the images it learnt from
         self.scorer = make_scorer(model, recipe, *hold_out(training, recipe))
         self.scale: Scale = self.scorer.panel.scale
 
@@ -89,12 +89,12 @@ def read_again(
     pixels: str,
     afterwards: Callable[[Predictor], None] | None = None,
 ) -> Result:
-    """Test a reading of a network and keep the result in a folder of its own.
+    """Test a reading of a network and keep the result in a separate folder.
 
     `name` is that of its recipe, `changes` are what differs from the network's own reading, and `pixels` is the
     checksum of the images as they are shown for it. What the folder has of another network goes first. `afterwards` is
     given the reading before its result is written, to test it on other data sets: a call that is stopped leaves no
-    result, and the next one begins anew.
+    result, and the next one starts again.
     """
     started, code = provenance.now(), provenance.commit()
     (folder / RESULT).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Running a plan: each row on each fold, resumable; what fails is told and the rest still runs."""
+"""Running a plan: each row on each fold, resumable; failures are reported, and the remaining runs continue."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def check_jobs(jobs: Sequence[Job], bench: Bench) -> None:
 def run_jobs(
     jobs: Sequence[Job],
     bench: Bench,
-    tell: Callable[[int, Outcome | Job], None],
+    report_job: Callable[[int, Outcome | Job], None],
     report: Callable[[EpochReport], None] | None = None,
 ) -> list[Outcome]:
-    """Run jobs one after the other; `tell(number, job)` before each, `tell(number, outcome)` after it."""
+    """Run jobs one after the other; `report_job(number, job)` before each, `report_job(number, outcome)` after it."""
     outcomes = []
     for number, job in enumerate(jobs, 1):
-        tell(number, job)
+        report_job(number, job)
         begun = time.monotonic()
         try:
             state, result = run_job(job, bench, report)
@@ -155,7 +155,7 @@ def run_jobs(
             problem = lines[0] if isinstance(error, UolError) else f"{type(error).__name__}: {lines[0]}"
             outcome = Outcome(job, "failed", None, time.monotonic() - begun, problem)
         outcomes.append(outcome)
-        tell(number, outcome)
+        report_job(number, outcome)
         gc.collect()  # a recorded step keeps its memory until then
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -182,7 +182,7 @@ def time_left(outcomes: Sequence[Outcome], jobs: int) -> float | None:
 
 
 def count_there(plan: Plan, results: Sequence[Result], folds: int = 5) -> tuple[int, int]:
-    """How many of a plan's results, one seed of each row on each fold, are at hand, and how many there can be."""
+    """How many of a plan's results, one seed of each row on each fold, are there, and how many there can be."""
     found = {(r.method, r.recipe, r.split) for r in plan.of(results)}
     return len(found), folds * len(plan.rows)
 
@@ -210,8 +210,8 @@ def _train(
 def _restored(packed: PackedImages, split: Split, recipe: Recipe, folder: Path, others: Sequence[Other]) -> Predictor:
     """The trained method of a run that has finished: from its checkpoint, without another epoch."""
     if not (folder / CHECKPOINT).is_file():
-        told = ", ".join(other.name for other in others)
-        raise UolError(f"{folder}: its checkpoint is gone, so it cannot be tested on {told} as asked")
+        names = ", ".join(other.name for other in others)
+        raise UolError(f"{folder}: its checkpoint is gone, so it cannot be tested on {names} as asked")
     return run(packed.subset(split.train), recipe, folder)
 
 
