@@ -115,3 +115,12 @@ def test_arrays_have_names_too(looked, tmp_path):
     pixels = np.full((2, 20, 20, 3), (10, 200, 10), np.uint8)
     rows = align_into(tmp_path / "out", pixels, ["face-1", "face-2"], 16)
     assert [row.face for row in rows] == ["face-1.png", "face-2.png"]
+
+
+def test_a_photograph_named_like_a_formula_is_not_aligned_twice(looked, photographs, tmp_path):
+    out = tmp_path / "out"
+    align_into(out, photographs[:1], ["=1+1.jpg"], 32)
+    assert "\n'=1+1.jpg,'=1+1.png," in (out / TABLE).read_text()
+    looked.clear()
+    assert align_into(out, photographs[:1], ["=1+1.jpg"], 32)[0].image == "=1+1.jpg"
+    assert not looked

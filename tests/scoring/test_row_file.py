@@ -173,3 +173,9 @@ def test_wrong_names_and_places(tmp_path):
 
 def test_csv_leaves_unknown_cells_empty():
     assert as_csv([{"image": "a", "value": None}], COLUMNS) == "image,face,value,error\na,,,\n"
+
+
+def test_names_cannot_become_formulas(tmp_path):
+    rows = [{"image": "=HYPERLINK(1).jpg", "value": -1.5, "error": "@x"}]
+    write_rows(tmp_path / "r.csv", rows, ["image", "value", "error"])
+    assert (tmp_path / "r.csv").read_text().splitlines()[1] == "'=HYPERLINK(1).jpg,-1.5,'@x"

@@ -165,7 +165,7 @@ def split(
     import pandas as pd
 
     from uol.datasets.checks import read_contents, split_folds
-    from uol.storage.files import write_text
+    from uol.storage.csv_text import write_frame
 
     rated = load(chosen)
     with progress_bar("reading", len(rated)) as update:
@@ -174,7 +174,7 @@ def split(
     fold = pd.Series(0, index=range(len(rated)))
     for number, parts in enumerate(made.values(), 1):
         fold.iloc[parts.test] = number
-    write_text(out, pd.DataFrame({"image": list(rated.names), "fold": fold}).to_csv(index=False))
+    write_frame(out, pd.DataFrame({"image": list(rated.names), "fold": fold}))
     say(f"{len(made)} folds of {', '.join(str(len(s.test)) for s in made.values())} images: {out}")
 
 

@@ -15,6 +15,7 @@ from uol.errors import CallError, UolError
 from uol.images.face_cache import FaceCache, align_many
 from uol.images.faces import AlignedFace
 from uol.images.read import Images
+from uol.storage.csv_text import csv_text, unguarded_rows
 from uol.storage.files import replacing, write_text
 
 TABLE = "faces.csv"
@@ -63,9 +64,7 @@ def align_into(
                 rows[names[i]] = FaceRow(names[i], None, str(result))
     finally:  # a stopped run writes the rows that it has
         found = [rows[name] for name in names if name in rows]
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([FaceRow._fields, *found])
-        write_text(folder / TABLE, text.getvalue())
+        write_text(folder / TABLE, csv_text(FaceRow._fields, found))
     return found
 
 
@@ -82,8 +81,9 @@ def _check_targets(folder: Path, images: Images, faces: Sequence[str]) -> None:
 def _read(table: Path) -> list[FaceRow]:
     """The rows of an earlier run; none where there is no such table."""
     try:
-        lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
-        return [FaceRow(line["image"], line["face"] or None, line["problems"]) for line in lines]
+        heading, *lines = unguarded_rows(csv.reader(io.StringIO(table.read_text(encoding="utf-8"))))
+        found = [dict(zip(heading, line, strict=True)) for line in lines]
+        return [FaceRow(line["image"], line["face"] or None, line["problems"]) for line in found]
     except (OSError, ValueError, KeyError, csv.Error):
         return []
 

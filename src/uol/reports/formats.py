@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from uol.storage.csv_text import csv_text
 
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, str]
@@ -45,11 +45,7 @@ def latex(rows: Rows, columns: Columns) -> str:
 
 def comma_separated(rows: Rows, columns: Columns) -> str:
     """CSV under the keys of the columns, with all digits; what is undefined is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([row.get(key) for key in columns] for row in rows)
-    return text.getvalue()
+    return csv_text(columns, ([row.get(key) for key in columns] for row in rows))
 
 
 def cell(key: str, value: Any) -> str:

@@ -19,6 +19,7 @@ from uol.errors import CallError, UolError
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import LENIENCY
 from uol.runs.folder import run_folders
+from uol.storage.csv_text import unguarded_frame
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 
@@ -145,7 +146,7 @@ def _mapping(values: Any) -> Mapping[str, Any]:
 
 def _predictions(path: Path) -> pd.DataFrame | None:
     """Names and groups as text, whatever they look like; the other columns as numbers."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table = unguarded_frame(pd.read_csv(path, dtype=str, keep_default_na=False))
     missing = {"image", "score", "value"} - set(table)
     if missing:
         raise ValueError(f"without a column {', '.join(sorted(missing))}")

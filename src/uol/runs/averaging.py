@@ -22,6 +22,7 @@ from uol.runs.result import PanelData, Result, Transfer
 from uol.runs.train_and_test import EVALUATIONS, PREDICTIONS, RESULT
 from uol.runs.transfer import keep_rated, remove_evaluations
 from uol.storage import provenance
+from uol.storage.csv_text import frame_text
 from uol.storage.files import write_text
 from uol.studies.collect import read_run
 from uol.training.predictions import Predictions
@@ -143,7 +144,7 @@ def keep_average(
     data = {"pixels": pixels, **counts}
     result = result_of(fold, rated, name, begun, "predictions", table, figures, data, beside)
     remove_evaluations(fold.folder)
-    write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    write_text(fold.folder / PREDICTIONS, frame_text(table, digits=6))
     for there in averaged.elsewhere:
         keep_rated(there.moved, there.predictions, there.framing, fold.folder, threshold, there.fingerprint)
     keep_result(fold, result)

@@ -28,6 +28,7 @@ from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.scoring.folder import PROVENANCE, load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
+from uol.storage.csv_text import frame_text
 from uol.storage.files import plain, write_text
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
@@ -128,7 +129,7 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     if not (fold.folder / RESULT).is_file():  # else it is of the same ensemble, and so are the evaluations
         remove_evaluations(fold.folder)
     ensemble.save_pretrained(fold.folder / MODEL)
-    write_text(fold.folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    write_text(fold.folder / PREDICTIONS, frame_text(table, digits=6))
     keep_result(fold, result)
     return result
 

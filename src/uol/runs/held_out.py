@@ -17,6 +17,7 @@ from uol.runs.evaluation import predictions_table
 from uol.runs.predictions import read_predictions
 from uol.runs.result import read_result
 from uol.runs.run import held_out_rows
+from uol.storage.csv_text import frame_text
 from uol.storage.files import write_text
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
@@ -61,7 +62,7 @@ def keep_held_out(
     # The line was fitted on these very images, as intervals and dispersion were: PC does not feel it, MAE and RMSE come
     # out a little small, of all runs alike, and whether intervals hold is not told by them.
     table = predictions_table(held_out.rated, predict(held_out.centre, held_out.attributes))
-    write_text(folder / HELD_OUT, table.to_csv(index=False, float_format="%.6g"))
+    write_text(folder / HELD_OUT, frame_text(table, digits=6))
 
 
 def figures_of(runs: Sequence[Path]) -> list[Figures]:

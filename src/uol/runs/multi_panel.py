@@ -22,6 +22,7 @@ from uol.runs.predictions import tested_parts
 from uol.runs.result import Result, same_division
 from uol.runs.run import held_out_count
 from uol.scoring.scorer import Scorer
+from uol.storage.csv_text import frame_text
 from uol.storage.files import write_text
 from uol.training.batches import PackedImages
 from uol.training.panels import join, without_copies
@@ -107,7 +108,7 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
 
 def keep_tested(table: pd.DataFrame, place: Path, fingerprint: str, split: str) -> dict[str, Any]:
     """Write predictions of a panel's test images; what follows from them. `fingerprint` is of all its images."""
-    write_text(place / "predictions.csv", table.to_csv(index=False, float_format="%.6g"))
+    write_text(place / "predictions.csv", frame_text(table, digits=6))
     return {
         "trained": True,
         "split": split,

@@ -15,6 +15,7 @@ from uol.runs.bootstrap import draws, replicated
 from uol.runs.evaluation import LENIENCY
 from uol.runs.groups import groups_of, with_others
 from uol.runs.result import Group, KnownRaters, Replicates, Result, Spread, Transfer
+from uol.storage.csv_text import unguarded_frame
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
 _NEAR = 1e-3  # figures of a table written with six digits are this near to those it was made for
@@ -114,7 +115,7 @@ def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> Non
 def read_predictions(path: Path) -> pd.DataFrame:
     """A table of predictions as a run folder holds it, none of them missing."""
     try:
-        table = pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape")
+        table = unguarded_frame(pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape"))
         numbers = ["score", "value", *({LENIENCY} & set(table))]
         table = table.astype(dict.fromkeys(numbers, np.float64))
     except (OSError, ValueError, KeyError) as error:

@@ -19,6 +19,7 @@ from uol import methods
 from uol.errors import CallError, UolError
 from uol.order.backbones import EFFICIENTNET_LITE, Backbone
 from uol.ratings.rated_images import Indices, RatedImages
+from uol.storage.csv_text import csv_text
 from uol.storage.files import write_text
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
@@ -190,11 +191,9 @@ def epochs_so_far(folder: Path, recipe: Recipe) -> list[EpochReport]:
 
 
 def _as_csv(reports: list[EpochReport]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["epoch", *reports[0].losses, "held_out", "learning_rate", "seconds"])
+    rows = []
     for report in reports:
         losses = [f"{value:.6g}" for value in report.losses.values()]
         held_out = "" if math.isnan(report.held_out) else f"{report.held_out:.6g}"
-        writer.writerow([report.epoch, *losses, held_out, f"{report.learning_rate:.6g}", f"{report.seconds:.3f}"])
-    return text.getvalue()
+        rows.append([report.epoch, *losses, held_out, f"{report.learning_rate:.6g}", f"{report.seconds:.3f}"])
+    return csv_text(["epoch", *reports[0].losses, "held_out", "learning_rate", "seconds"], rows)

@@ -35,6 +35,7 @@ from uol.runs.run import epochs_so_far, run
 from uol.scoring.base import BaseScorer
 from uol.scoring.folder import PROVENANCE
 from uol.storage import provenance
+from uol.storage.csv_text import frame_text
 from uol.storage.files import plain, write_json, write_text
 from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
@@ -208,7 +209,7 @@ def keep_evaluation(
 ) -> None:
     """Keep an evaluation on another data set in a run folder."""
     place = folder / EVALUATIONS
-    write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    write_text(place / f"{name}.csv", frame_text(table, digits=6))
     kept: dict[str, Any] = {"data": name, "split": split, "framing": framing, **figures}
     if split is None:
         kept["replicates"] = replicates_elsewhere(table, name).model_dump()
@@ -259,5 +260,5 @@ def _tested(
 ) -> tuple[Evaluation, pd.DataFrame]:
     predictions = method.predict(test.centre, test.attributes)
     table = predictions_table(test.rated, predictions, leniency)
-    write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    write_text(folder / PREDICTIONS, frame_text(table, digits=6))
     return evaluate(test.rated, predictions, recipe.threshold), table

@@ -27,6 +27,7 @@ from uol.runs.predictions import replicates_elsewhere
 from uol.runs.protocols import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.result import Makeup
 from uol.runs.train_and_test import EVALUATIONS
+from uol.storage.csv_text import frame_text
 from uol.storage.files import write_json, write_text
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
@@ -183,7 +184,7 @@ def makeup_of(table: pd.DataFrame, framing: str, rule: MakeupRule) -> Makeup:
 
 def _keep(folder: Path, name: str, table: pd.DataFrame, kept: Mapping[str, object]) -> None:
     place = folder / EVALUATIONS
-    write_text(place / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    write_text(place / f"{name}.csv", frame_text(table, digits=6))
     write_json(place / f"{name}.json", kept)
 
 

@@ -9,8 +9,6 @@ step.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +18,7 @@ from typing import IO, Any, Self, TypeAlias
 
 from uol.errors import CallError, UolError
 from uol.scoring.rows import FIGURES, ScoreRow
+from uol.storage.csv_text import csv_text
 from uol.storage.files import plain, replacing, write_text
 
 Row: TypeAlias = Mapping[str, object]  # a ScoreRow, or one with more columns
@@ -137,12 +136,7 @@ def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
 
 def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
     """Rows as CSV; unknown values are empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(["" if (value := flat(cell(row, name))) is None else value for name in columns])
-    return text.getvalue()
+    return csv_text(columns, ([flat(cell(row, name)) for name in columns] for row in rows))
 
 
 def cell(row: Row, name: str) -> Any:

@@ -17,6 +17,7 @@ from uol.runs.protocols import GREY_FERET, Agreement, Floats, panel_agreement
 from uol.runs.result import PANEL as PREFIX
 from uol.runs.result import Correlation, Name, Result, check_repeatable, is_fold, read_result
 from uol.storage import provenance
+from uol.storage.csv_text import unguarded_frame
 from uol.storage.files import write_json
 from uol.storage.validation import read_validated
 from uol.studies.plans import BASE, PLANS
@@ -142,7 +143,8 @@ def _network(path: Path, result: Result) -> Network:
 
 def _scores(path: Path) -> pd.Series[float]:
     try:
-        table = pd.read_csv(path, usecols=["image", "value"], dtype={"image": str, "value": np.float64})
+        columns = pd.read_csv(path, usecols=["image", "value"], converters={"image": str}, dtype={"value": np.float64})
+        table = unguarded_frame(columns)
     except (OSError, ValueError) as error:
         raise UolError(f"{path}: not readable as predictions") from error
     return table.set_index("image")["value"]

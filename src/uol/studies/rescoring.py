@@ -24,6 +24,7 @@ from uol.runs.transfer import Predictor, remove_evaluations
 from uol.scoring.folder import load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
+from uol.storage.csv_text import frame_text
 from uol.storage.files import plain, write_text
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
@@ -101,7 +102,7 @@ def read_again(
     remove_evaluations(folder)
     predictions = reading.predict(test.centre)
     table = predictions_table(test.rated, predictions)
-    write_text(folder / PREDICTIONS, table.to_csv(index=False, float_format="%.6g"))
+    write_text(folder / PREDICTIONS, frame_text(table, digits=6))
     keep_held_out(reading.predict, training, recipe, folder)
     if isinstance(reading, Rescored):
         reading.scorer.save_pretrained(folder / MODEL)

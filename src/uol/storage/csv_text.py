@@ -1,0 +1,82 @@
+"""CSV that a spreadsheet opens as it is meant: a name such as =1+1.jpg stays a name and becomes no formula.
+
+Text that a spreadsheet would compute is written after an apostrophe, and reading removes it: `'=1+1.jpg`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from uol.errors import UolError
+from uol.storage.files import replacing, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")  # with apostrophes before it: each one more is taken off again
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def csv_text(columns: Iterable[Any], rows: Iterable[Iterable[Any]], digits: int | None = None) -> str:
+    """Columns and rows as CSV; None and NaN are empty, and `digits` are the significant ones of fractions."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([guarded(name) for name in columns])
+    writer.writerows([_cell(value, digits) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def frame_text(table: pd.DataFrame, digits: int | None = None) -> str:
+    """A table as CSV, without its index."""
+    return csv_text(table.columns, table.itertuples(index=False, name=None), digits)
+
+
+def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
+    """Write a table in one step: as Parquet if the name ends in .parquet, else as CSV."""
+    if not os.fspath(path).lower().endswith(".parquet"):
+        write_text(path, frame_text(table))
+        return
+    with replacing(path) as temporary:
+        try:
+            table.to_parquet(temporary, index=False)
+        except ImportError as error:
+            raise UolError(f"{path}: Parquet needs a package; install it with: pip install 'uol[data]'") from error
+
+
+def guarded(value: Any) -> Any:
+    """A cell as it is written: text that begins like a formula after an apostrophe, numbers as they are."""
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def unguarded(value: Any) -> Any:
+    """A cell as it was before `guarded`."""
+    if isinstance(value, str) and value.startswith("'") and _FORMULA.match(value):
+        return value[1:]
+    return value
+
+
+def unguarded_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """A table that was read from CSV, with headings and text as they were before `guarded`."""
+    words = table.select_dtypes(exclude=["number", "bool"]).columns
+    plain = table.assign(**{name: table[name].map(unguarded) for name in words})
+    return plain.rename(columns=unguarded)
+
+
+def unguarded_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Rows that were read from CSV, with text as it was before `guarded`."""
+    return [[unguarded(cell) for cell in row] for row in rows]
+
+
+def _cell(value: Any, digits: int | None) -> Any:
+    if isinstance(value, float):
+        if value != value:
+            return ""
+        return value if digits is None else f"{value:.{digits}g}"
+    return guarded(value)
