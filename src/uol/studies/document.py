@@ -6,6 +6,7 @@ A block begins with `<!-- table: NAME -->`, `<!-- table: NAME KIND -->` with a k
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,7 @@ def rendered(document: Path, results: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UolError(f"{document}: cannot be read ({' '.join(str(error).split())})") from error
 
+    @functools.cache
     def source_of(name: str) -> Source:
         try:
             return find_source(results, name)
