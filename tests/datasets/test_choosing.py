@@ -69,7 +69,7 @@ def test_settings_of_the_table(asked):
         (DataChoice("photos", table=TABLE, votes=True, scale=(1, 5)), "--scale: for ratings"),
         (DataChoice("votes", Path("photos"), TABLE, scale=(1, 5)), "--scale: for ratings"),
         (DataChoice("photos", table=TABLE, read=["image"]), "write it as name=value"),
-        (DataChoice("photos", table=TABLE, read=["missing=x"]), "give numbers"),
+        (DataChoice("photos", table=TABLE, read=["missing=99,"]), "give numbers"),
     ],
 )
 def test_mistakes_are_one_line(asked, choice, words):

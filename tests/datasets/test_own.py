@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from uol import datasets
-from uol.datasets.own import guess_scale, load_own
+from uol.datasets.missing_codes import guess_scale
+from uol.datasets.own import load_own
 from uol.errors import CallError, UolError
 from uol.ratings.scale import Scale
 
@@ -71,7 +72,9 @@ def test_long_table_with_subfolders_gaps_and_unknown_images(folder, table):
     assert images.notes == (
         "read as a long table: images in column Stimulus, raters in Participant, ratings in Response",
         "1 images of ratings.csv have no file and were left out: gone.jpg",
+        "1 of 6 rows were left out with the images that have no file",
         "scale guessed from the data: 1 to 7",
+        "2 rows have no rating and were left out",
         "1 images have no rating and were left out: m/003.jpg",
         "columns that differ within an image were left out of the groups: sex",
     )
@@ -89,8 +92,8 @@ def test_long_table_with_other_names(folder, table):
 def test_ratings_without_raters(folder, table):
     images = load_own(folder, table("file,rating\n001,1\n001,3\n002,5\n"))
     assert images.counts.tolist() == [2, 1]
-    assert images.ratings is not None
-    assert images.ratings.raters == ("rating 1", "rating 2")
+    assert images.ratings is None
+    assert images.variances[0] == 2
     assert "raters unknown" in images.notes[0]
 
 
@@ -209,7 +212,7 @@ def test_missing_codes_and_ratings_off_the_scale(folder, table):
         ("image,rater,rating\n001,a,good\n", r"row 2: 'good' in column rating is not a number"),
         ("image,r1,r2\n001,1,2\n002,1,bad\n", r"row 3: 'bad' in column r2 is not a number"),
         ("image,r1,r2\nx1,1,2\n", r"no image of ratings\.csv is in .* such as 'x1', .* such as 'f/001\.jpg'"),
-        ("image,r1,r2\n001,1,2\n001.jpg,1,2\n", r"image f/001\.jpg has 2 rows; keep one"),
+        ("image,r1,r2\n001,1,2\n001.jpg,1,3\n", r"image f/001\.jpg has 2 rows; keep one"),
         ("image,mean\n001,1\n001,2.5\n", r"image f/001\.jpg has 2 rows; keep one"),
         ("image,rater,rating\n001,,3\n", r"row 2: no rater in column rater"),
         ("image,rater,rating\n001,a,\n", r"no image has a rating in column rating"),

@@ -44,8 +44,10 @@ def test_a_sheet_can_be_chosen(tmp_path):
         pd.DataFrame({"a": [1]}).to_excel(writer, sheet_name="one", index=False)
         pd.DataFrame({"b": [2.0, None]}).to_excel(writer, sheet_name="two", index=False)
     assert texts(read_table(file, "two")["b"]) == ["2"]
-    with pytest.raises(UolError, match=r"cannot be read as a \.xlsx table"):
-        read_table(file, "three")
+    assert texts(read_table(file, "2")["b"]) == ["2"]
+    for absent in ("three", 2):
+        with pytest.raises(CallError, match=r"no sheet .*; there are one, two"):
+            read_table(file, absent)
 
 
 def test_what_is_not_a_table_is_refused(tmp_path):

@@ -49,6 +49,7 @@ def test_votes_index_the_images(folder):
     assert len(votes) == 3
     assert votes.notes == (
         "1 images of votes.csv have no file and were left out: gone",
+        "1 of 5 rows were left out: an image has no name or no file",
         "1 rows have no winner and were left out",
     )
 
@@ -93,3 +94,29 @@ def test_votes_become_rated_images(tmp_path):
     assert np.isnan(rated.variances).all()
     with pytest.raises(CallError, match="needs a table of votes"):
         load("votes", tmp_path)
+
+
+def test_votes_as_winner_and_loser(folder):
+    votes = read_votes(folder, write(folder, "winner,loser,voter\nx,y,ann\nz,x.jpg,bob\n"))
+    assert votes.names == ["x.jpg", "y.jpg", "z.jpg"]
+    assert votes.outcome.tolist() == [GREATER, GREATER]
+    assert votes.voter == ["ann", "bob"]
+    named = read_votes(folder, write(folder, "best,worst\nx,y\n"), winner="best", loser="worst")
+    assert named.outcome.tolist() == [GREATER]
+    german = read_votes(folder, write(folder, "Bild A;Bild B;Gewinner;Versuchsperson\nx;y;rechts;1\nx;y;gleich;2\n"))
+    assert german.outcome.tolist() == [LESS, SIMILAR]
+    assert german.voter == ["1", "2"]
+
+
+def test_voters_and_repeated_votes_are_reported(folder):
+    text = "a,b,winner,voter\nx,y,a,ann\ny,x,b,ann\nx,y,b,ann\nx,z,a,bob\nx,y,a,\n"
+    votes = read_votes(folder, write(folder, text))
+    assert votes.notes == (
+        "2 votes repeat a pair by the same voter, 1 with another outcome; all of them count",
+        "1 votes have no voter in column voter; they count, but for no voter",
+    )
+    rated = load("votes", folder, table=folder / "votes.csv")
+    assert rated.people == 2
+    assert (rated.standard_errors > 0).all()
+    write(folder, "a,b,winner\nx,y,a\n")
+    assert load("votes", folder, table=folder / "votes.csv").people is None

@@ -119,17 +119,19 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise CallError(f"--read {word}: write it as name=value")
         if key == "missing":
-            found[key] = [_number(part) for part in value.split(",")]
+            found[key] = [_number_or_word(part) for part in value.split(",")]
         else:
             found[key] = value.split(",") if key == "groups" else value
     return found
 
 
-def _number(text: str) -> float:
+def _number_or_word(text: str) -> float | str:
+    if not text.strip():
+        raise CallError("--read missing=: give numbers or words, such as 99 or -1")
     try:
-        return float(text)
+        return float(text.replace("−", "-"))
     except ValueError:
-        raise CallError(f"--read missing={text}: give numbers, such as 99 or -1") from None
+        return text.strip()
 
 
 def choose_panels(words: Sequence[str], reading: Sequence[str]) -> list[tuple[DataChoice, str | None]]:

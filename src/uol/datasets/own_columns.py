@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from uol.datasets.column_names import GROUPS, IMAGE, NEITHER, ROLES
 from uol.datasets.dataset_info import examples
 from uol.datasets.matching import ImageIndex
 from uol.datasets.tables import find_column, find_columns, has_numbers, numbers, texts
@@ -16,32 +17,7 @@ from uol.errors import CallError
 
 Kind = Literal["long", "wide", "summary"]
 
-IMAGE = ("image", "image_name", "filename", "file", "stimulus", "stimulus_id", "name", "path", "image_id", "id")
-ROLES: dict[str, tuple[str, ...]] = {
-    "rater": (
-        "rater",
-        "rater_id",
-        "participant",
-        "participant_id",
-        "subject",
-        "subject_id",
-        "user",
-        "user_id",
-        "judge",
-    ),
-    "rating": ("rating", "score", "value", "response"),
-    "mean": ("mean", "mean_score", "mean_rating", "average", "score", "rating"),
-    "variance": ("variance", "var"),
-    "sd": ("sd", "std", "stdev", "standard_deviation"),
-    "count": ("count", "n", "n_ratings", "n_raters"),
-    "split": ("split", "fold"),
-}
-GROUPS = (
-    *("gender", "sex", "ethnicity", "race", "age", "age_group", "nationality", "country", "group", "category"),
-    *("condition", "expression", "emotion", "pose", "person", "identity", "source"),
-)
-NEITHER = ("id", "index", "row", "number", "no", "nr", "trial", "order", "width", "height")
-"""Columns of numbers that are neither ratings nor groups."""
+_WORDS = ("rater", "split")  # roles of columns that need not hold numbers
 
 
 @dataclass(frozen=True)
@@ -107,12 +83,18 @@ def find_roles(
     if kind is not None and kind not in get_args(Kind):
         raise CallError(f"unknown kind of table {kind!r}: there are {', '.join(get_args(Kind))}")
     rest = table.drop(columns=image)
-    role = {name: find_column(rest, chosen.get(name), usual, name) for name, usual in ROLES.items()}
+    numeric = [column for column in rest.columns if has_numbers(rest[column])]
+    rater = find_column(rest, chosen.get("rater"), ROLES["rater"], "rater")
+    # A column of words called "note" is no column of ratings, unless nothing else can be one.
+    figures = rest[numeric] if any(column != rater for column in numeric) else rest
+    role = {
+        name: find_column(rest if name in _WORDS or chosen.get(name) else figures, chosen.get(name), usual, name)
+        for name, usual in ROLES.items()
+    }
     named = [column for name in groups if (column := find_column(rest, name, (), "groups"))]
     named += [column for column in find_columns(rest, GROUPS) if column not in chosen.values()]
     spoken_for = {role["variance"], role["sd"], role["count"], role["split"], *named, *find_columns(rest, NEITHER)}
-    numeric = [column for column in rest.columns if column not in spoken_for and has_numbers(rest[column])]
-    numeric = [column for column in numeric if column != role["rater"]]
+    numeric = [column for column in numeric if column not in spoken_for and column != role["rater"]]
     if role["rating"] is None and role["rater"] is not None and len(numeric) == 1:
         role["rating"] = numeric[0]
     raters = [column for column in numeric if column != role["mean"]]
@@ -175,7 +157,7 @@ def _values(
         found = (column,) if column else tuple(numeric[:1]) if len(numeric) == 1 else ()
     if not found:
         wanted = {"long": "rating=…", "summary": "mean=…", "wide": "image=…, rater=… and rating=…, or mean=…"}[kind]
-        raise CallError(f"no column of ratings found in the table: name its columns ({wanted})")
+        raise CallError(f"no column of ratings found in the table: name its columns with --read ({wanted})")
     return found
 
 

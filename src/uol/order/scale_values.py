@@ -72,6 +72,9 @@ def scale_values(
     information = np.diag(np.bincount(i, weight, images) + np.bincount(j, weight, images) + prior**-2)
     np.add.at(information, (i, j), -weight)
     np.add.at(information, (j, i), -weight)
-    error = np.sqrt(np.diag(np.linalg.inv(information)))
+    covariance = np.linalg.inv(information)
+    # Values are centred: what moves all of them together, which only the prior limits, is no error of theirs.
+    covariance -= covariance.mean(axis=0) + covariance.mean(axis=1)[:, None] - covariance.mean()
+    error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     islands = connected_components(coo_array((np.ones(i.size), (i, j)), shape=(images, images)), directed=False)[0]
     return ScaleValues(value - value.mean(), error, delta, int(islands))

@@ -32,6 +32,8 @@ class RatedImages:
     """n images with the panel's mean score, the variance of its ratings, and what else is known.
 
     `variances` is NaN and `counts` 0 where unknown; `histograms` (n, levels) counts the ratings at each `level`;
+    `people` is how many rated or voted, where `ratings` do not show it, and `standard_errors` are those of scores that
+    are scale values of votes; both are None where unknown.
     `groups` has one row per image (gender, ethnicity, …); `splits` names the data set's own divisions; `notes` say
     what the loader had to skip or repair. A set that nobody rated has NaN for every score: `rated` is then False.
     """
@@ -48,6 +50,8 @@ class RatedImages:
     groups: pd.DataFrame = field(default_factory=pd.DataFrame)
     splits: Mapping[str, Split] = field(default_factory=dict)
     ratings: Ratings | None = None
+    people: int | None = None
+    standard_errors: Floats | None = None
     notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -99,6 +103,7 @@ class RatedImages:
             variances=self.variances[chosen],
             counts=self.counts[chosen],
             histograms=None if self.histograms is None else self.histograms[chosen],
+            standard_errors=None if self.standard_errors is None else self.standard_errors[chosen],
             groups=self.groups.iloc[chosen].reset_index(drop=True) if len(self.groups) else self.groups,
             splits={},
             ratings=None if self.ratings is None else self.ratings.subset(chosen),
@@ -112,6 +117,7 @@ class RatedImages:
             scale=scale,
             scores=self.scale.rescale(self.scores, scale),
             variances=self.variances * factor**2,
+            standard_errors=None if self.standard_errors is None else self.standard_errors * factor,
             levels=None if self.levels is None else self.scale.rescale(self.levels, scale),
             ratings=None if self.ratings is None else self.ratings.mapped(lambda r: self.scale.rescale(r, scale)),
         )
