@@ -11,7 +11,8 @@ import pytest
 from quick import quick_recipe
 from uol import methods
 from uol.ratings.rated_images import RatedImages, Split
-from uol.runs.train_and_test import Origin, trial
+from uol.runs.folder import RunFolder
+from uol.runs.train_and_test import Origin, train_and_test
 from uol.runs.transfer import judge_elsewhere
 from uol.training.batches import PackedImages
 
@@ -37,9 +38,9 @@ def test_shuffled_test_labels_change_no_prediction(drawn, method, tmp_path):
     for name, seed in (("as they are", None), ("shuffled", 0)):
         packed = PackedImages.pack(mixed(rated, SPLIT.test, seed), recipe.model)
         other = replace(packed, rated=replace(packed.rated, name="other"))
-        result = trial(
+        result = train_and_test(
             packed, "default", SPLIT, recipe, tmp_path / name, Origin("quick", {}),
-            afterwards=lambda m, other=other, name=name: judge_elsewhere(m, other, "whole", tmp_path / name),
+            afterwards=lambda m, other=other, name=name: judge_elsewhere(m, other, "whole", RunFolder(tmp_path / name)),
         )  # fmt: skip
         found[name] = result, pd.read_csv(tmp_path / name / "predictions.csv"), other_values(tmp_path / name)
     (one, first, there), (two, second, also) = found.values()
@@ -61,6 +62,6 @@ def test_shuffled_training_labels_do(drawn, method, tmp_path):
     values = []
     for name, seed in (("as they are", None), ("shuffled", 0)):
         packed = PackedImages.pack(mixed(drawn.subset(np.arange(48)), SPLIT.train, seed), recipe.model)
-        trial(packed, "default", SPLIT, recipe, tmp_path / name, Origin("quick", {}))
+        train_and_test(packed, "default", SPLIT, recipe, tmp_path / name, Origin("quick", {}))
         values.append(pd.read_csv(tmp_path / name / "predictions.csv")["value"])
     assert not np.array_equal(*values)

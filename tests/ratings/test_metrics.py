@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from uol.order.order import order_accuracy, order_of
@@ -61,3 +63,10 @@ def test_intervals_of_correlations_are_those_of_scipy_and_hold_as_often_as_they_
         low, high = metrics.pearson_gap(*pcs)
         held += low <= -0.1 <= high
     assert held / 1000 == pytest.approx(0.95, abs=0.02)
+
+
+@given(st.integers(1, 200), st.data())
+def test_the_interval_of_a_share_is_scipys(n, data):
+    right = data.draw(st.integers(0, n))
+    wanted = stats.binomtest(right, n).proportion_ci(method="wilson")
+    assert metrics.share_interval(right / n, n) == pytest.approx((wanted.low, wanted.high), abs=1e-6)

@@ -18,6 +18,7 @@ from uol.ratings import metrics
 from uol.reports import figures, run_tables
 from uol.reports.run_folder import read_run, read_runs
 from uol.reports.run_report import write_run_report
+from uol.runs.folder import RunFolder
 
 RECIPE = {"method": "uol", "epochs": 100, "batch_size": 32, "threshold": 0.2, "seed": 0, "model": {"backbone": "vgg16"}}
 
@@ -324,7 +325,7 @@ def test_how_lenient_raters_are_is_told_and_no_group(tmp_path):
 
 def test_names_that_look_like_numbers_or_gaps_stay_words(tmp_path):
     table = predictions(3).assign(image=["NA", "007", "1e5"])
-    assert list(read_run(make_run(tmp_path / "run", table)).predictions["image"]) == ["NA", "007", "1e5"]
+    assert list(read_run(RunFolder(make_run(tmp_path / "run", table))).predictions["image"]) == ["NA", "007", "1e5"]
 
 
 def test_a_folder_that_is_no_run(tmp_path, uol):

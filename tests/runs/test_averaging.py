@@ -20,12 +20,13 @@ from uol.ratings.rater_effects import raters_leniency
 from uol.runs.averaging import average, keep_average, mean_of_tables
 from uol.runs.ensembling import match_runs
 from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.folder import RunFolder
 from uol.runs.predictions import known_raters_of
+from uol.runs.read_run import read_run
 from uol.runs.result import read_result, write_result
 from uol.runs.transfer import keep_rated
 from uol.storage import provenance
 from uol.storage.files import plain
-from uol.studies.collect import read_run
 from uol.training.predictions import Predictions
 
 BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False))
@@ -63,7 +64,7 @@ def make_run(folder, rated, split, seed, others=(), framing="whole", disperse=Tr
     write_result(folder / "result.json", measured(split, seed, figures=figures, provenance=made, **told, **changes))
     for other in others:
         moved = other.rescaled(rated.scale)
-        keep_rated(moved, guesses(moved, seed + 10, disperse), framing, folder, 0.2, other.fingerprint)
+        keep_rated(moved, guesses(moved, seed + 10, disperse), framing, RunFolder(folder), 0.2, other.fingerprint)
     return folder
 
 
@@ -93,9 +94,9 @@ def test_the_mean_of_each_image_fold_by_fold(runs, rated):
     folds = match_runs([runs / "a", runs / "b"], rated, runs / "out", "both", "predictions")
     for fold in folds:
         result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
-        assert result == read_result(fold.folder / "result.json")
+        assert result == read_result(fold.folder.path / "result.json")
         obvious = slow_mean([runs / one / fold.split / "predictions.csv" for one in "ab"])
-        table = pd.read_csv(fold.folder / "predictions.csv")
+        table = pd.read_csv(fold.folder.path / "predictions.csv")
         test = rated.subset(rated.splits[fold.split].test)
         assert table["image"].tolist() == list(test.names) == list(obvious)
         assert np.allclose(table["value"], list(obvious.values()), rtol=1e-5)
@@ -111,7 +112,7 @@ def test_the_mean_of_each_image_fold_by_fold(runs, rated):
         assert [(m.recipe, m.seed, m.settings["method"]) for m in made.members] == [
             ("paper", 0, "uol"), ("matched", 1, "ldl"),
         ]  # fmt: skip
-        assert sorted(path.name for path in fold.folder.iterdir()) == [
+        assert sorted(path.name for path in fold.folder.path.iterdir()) == [
             "evaluations", "log.txt", "predictions.csv", "result.json",
         ]  # fmt: skip
 
@@ -120,7 +121,7 @@ def test_members_of_one_method_keep_its_name_and_their_mean_dispersion(rated, tm
     runs = [make_run(tmp_path / str(seed), rated, "fold-1", seed) for seed in (3, 4, 5)]
     (fold,) = match_runs(runs, rated, tmp_path / "out", "three", "predictions")
     result = keep_average(average(fold, rated), fold, rated, "three", BEGUN)
-    assert (fold.folder, result.method, result.ensemble) == (tmp_path / "out", "uol", 3)
+    assert (fold.folder.path, result.method, result.ensemble) == (tmp_path / "out", "uol", 3)
     assert result.provenance.data.pixels == "whole"
     obvious = slow_mean([run / "predictions.csv" for run in runs], "dispersion")
     assert np.allclose(pd.read_csv(tmp_path / "out" / "predictions.csv")["dispersion"], list(obvious.values()))
@@ -154,7 +155,7 @@ def test_a_mean_is_told_who_rated_where_all_members_are(runs, rated):
         path = runs / name / "fold-1" / "predictions.csv"
         pd.read_csv(path).assign(known_raters_leniency=lenient).to_csv(path, index=False)
     result = keep_average(average(fold, rated), fold, rated, "both", BEGUN)
-    table = pd.read_csv(fold.folder / "predictions.csv")
+    table = pd.read_csv(fold.folder.path / "predictions.csv")
     assert result.known_raters.pc == pytest.approx(metrics.pearson(table["score"], table["value"] + lenient), abs=1e-5)
     for name in "ab":  # each was told, but of raters whom it knows otherwise
         path = runs / name / "fold-1" / "result.json"
@@ -164,7 +165,7 @@ def test_a_mean_is_told_who_rated_where_all_members_are(runs, rated):
     (fold,) = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, runs / "other", "both", "predictions")
     averaged = average(fold, rated)
     assert averaged.leniency is None
-    told = f"{rated.name}, told who rated: the members' tables do not tell the same of raters"
+    told = f"{rated.name}, with known raters: the members' tables differ in the raters' leniency"
     assert told in averaged.left_out
 
 
@@ -173,13 +174,13 @@ def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, t
     joint = make_run(tmp_path / "joint", rated, "fold-1", 3, provenance={"panels": both})
     (fold,) = match_runs([runs / "a" / "fold-1", joint], rated, tmp_path / "out", "both", "predictions")
     averaged = average(fold, rated)
-    assert averaged.left_out == ["mebeauty: not every member was tested on it, or one has learnt from it"]
+    assert averaged.left_out == ["mebeauty: not every member was tested on it, or it trained one"]
     result = keep_average(averaged, fold, rated, "both", BEGUN)
     assert result.trained_on == f"{rated.name}+mebeauty"
-    assert result.learnt == {rated.name, "mebeauty"}
+    assert result.provenance.learnt_from == {rated.name, "mebeauty"}
     others = [both[0], both[1] | {"name": "c"}]
     third = make_run(tmp_path / "third", rated, "fold-1", 4, provenance={"panels": others})
-    with pytest.raises(CallError, match="third: was trained with other panels beside than .*joint"):
+    with pytest.raises(CallError, match="third: was trained on different panels than .*joint"):
         match_runs([joint, third], rated, tmp_path / "other", "both", "predictions")
 
 
@@ -209,16 +210,16 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
     assert (found.order_accuracy, found.mae) == pytest.approx((own["order_accuracy"], own["mae"]), abs=1e-5)
     assert found.score_sd == pytest.approx(np.std(other.scores))
     assert len(found.replicates.pc) > 1
-    kept = slow_mean([fold.folder / "panels" / "mebeauty" / "predictions.csv"])
+    kept = slow_mean([fold.folder.path / "panels" / "mebeauty" / "predictions.csv"])
     assert kept == pytest.approx(obvious, abs=1e-4)
     told = np.array(list(obvious.values())) + lenient
     assert found.known_raters.pc == pytest.approx(metrics.pearson(list(scores.values()), told), abs=1e-6)
     table = pd.read_csv(paths[1])
     for other_raters in (table.drop(columns="known_raters_leniency"), table.assign(known_raters_leniency=0.1)):
         other_raters.to_csv(paths[1], index=False)
-        assert average(fold, rated).beside[0].leniency is None
+        assert average(fold, rated).panels[0].leniency is None
         assert average(fold, rated).left_out == [
-            "mebeauty, told who rated: the members' tables do not tell the same of raters"
+            "mebeauty, with known raters: the members' tables differ in the raters' leniency"
         ]
     table.assign(rating_sd=table["rating_sd"] + 0.3).to_csv(paths[1], index=False)
     assert average(fold, rated).left_out == ["mebeauty: members were tested on different images or ratings"]
@@ -227,14 +228,14 @@ def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_pat
         average(fold, rated)
     paths[1].unlink()
     averaged = average(fold, rated)
-    assert averaged.beside == []
+    assert averaged.panels == []
     assert averaged.left_out == [f"mebeauty: the predictions are gone ({paths[1]})"]
     assert keep_average(averaged, fold, rated, "both", BEGUN).beside is None
-    assert not (fold.folder / "panels" / "mebeauty").exists()  # what it said before is gone
+    assert not (fold.folder.path / "panels" / "mebeauty").exists()  # what it said before is gone
     untested = make_run(tmp_path / "three", rated, "fold-1", 5, provenance={"panels": both})
     (fold,) = match_runs([tmp_path / "one", untested], rated, tmp_path / "other", "both", "predictions")
-    assert average(fold, rated).beside == []
-    assert average(fold, rated).left_out == ["mebeauty: not every member has learnt from it and was tested on it"]
+    assert average(fold, rated).panels == []
+    assert average(fold, rated).left_out == ["mebeauty: not every member was trained and tested on it"]
 
 
 def test_what_else_lies_in_a_folder_of_panels_is_left_alone(runs, rated, tmp_path):
@@ -242,7 +243,9 @@ def test_what_else_lies_in_a_folder_of_panels_is_left_alone(runs, rated, tmp_pat
     other.parent.mkdir(parents=True)
     other.write_text("{}")
     members = [runs / "a" / "fold-1", runs / "b" / "fold-1"]
-    with pytest.raises(CallError, match="panels: is of something else than this ensemble; choose another folder"):
+    with pytest.raises(
+        CallError, match="panels: holds panels that this ensemble was not trained on; choose another folder"
+    ):
         match_runs(members, rated, tmp_path / "out", "both", "predictions")
     assert other.is_file()
 
@@ -250,7 +253,7 @@ def test_what_else_lies_in_a_folder_of_panels_is_left_alone(runs, rated, tmp_pat
 def panel_of(rated, split):
     """What a result tells of a panel that trained with others."""
     told = {"name": rated.name, "fingerprint": rated.fingerprint, "scale": list(rated.scale), "training": 32}
-    return told | {"held_out": 8, "test": 40, "split": split, "left_out": 0}
+    return told | {"held_out": 8, "test": 40, "split": split, "pixels": None, "left_out": 0}
 
 
 def test_a_set_of_other_images_or_ratings_is_left_out(runs, rated):
@@ -264,7 +267,7 @@ def test_a_set_of_other_images_or_ratings_is_left_out(runs, rated):
     whole.iloc[::-1].to_csv(f"{path}.csv", index=False)
     assert left_out() == []  # the order of rows says nothing
     assert np.allclose(
-        average(folds[0], rated).elsewhere[0].predictions.value,
+        average(folds[0], rated).transfer[0].predictions.value,
         list(slow_mean([runs / one / "fold-1" / "evaluations" / "mebeauty.csv" for one in "ab"]).values()),
     )
     moved = whole.assign(score=whole["score"] + 0.01, value=whole["value"] + 0.01)
@@ -277,7 +280,7 @@ def test_a_set_of_other_images_or_ratings_is_left_out(runs, rated):
     assert left_out() == ["mebeauty: members were tested on different images or ratings"]
     del kept["fingerprint"]  # as before it was kept
     path.with_suffix(".json").write_text(json.dumps(kept))
-    assert average(folds[0], rated).elsewhere[0].fingerprint is not None
+    assert average(folds[0], rated).transfer[0].fingerprint is not None
     path.with_suffix(".csv").unlink()
     assert "the predictions are gone" in left_out()[0]
 
@@ -292,11 +295,11 @@ def test_what_is_no_mean_of_these_runs_is_refused(runs, rated, drawn_b, tmp_path
     refused("at least 2 runs", "a")
     refused("same number of runs", "a", "b/fold-1")
     refused("given twice", "a", "b", "a")
-    refused("other images or ratings", "a", "b", data=drawn_b)
+    refused("different images or ratings", "a", "b", data=drawn_b)
     copy = shutil.copytree(runs / "b" / "fold-1", tmp_path / "c")
-    refused("c: the network of .*fold-1, copied", "a/fold-1", "b/fold-1", "c")
+    refused("c: the same network as .*fold-1; it counts once", "a/fold-1", "b/fold-1", "c")
     (copy / "model").mkdir()
-    refused("holds the result of other networks", "a/fold-1", "b/fold-1", out=copy)
+    refused("holds the result of different networks", "a/fold-1", "b/fold-1", out=copy)
     (copy / "result.json").unlink()
     refused("holds a model", "a/fold-1", "b/fold-1", out=copy)
     make_run(tmp_path / "two", rated, "fold-1", 2, ensemble=2)
@@ -313,7 +316,7 @@ def test_what_is_no_mean_of_these_runs_is_refused(runs, rated, drawn_b, tmp_path
     whole.iloc[1:].to_csv(path, index=False)
     refused("not of the 40 images|predictions of another network", "a", "b", kind=UolError)
     whole.assign(score=whole["score"] + 0.01, value=whole["value"] + 0.01).to_csv(path, index=False)
-    refused("panel's scores are others .* has .*, not ", "a", "b")
+    refused("panel's scores differ .* has .*, not ", "a", "b")
     whole.assign(value=whole["value"] + 1).to_csv(path, index=False)
     refused("predictions of another network", "a", "b", kind=UolError)
     path.unlink()

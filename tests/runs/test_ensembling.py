@@ -17,13 +17,14 @@ from uol.ratings import metrics
 from uol.ratings.rated_images import Split
 from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
 from uol.runs.known_raters import known_leniency
+from uol.runs.read_run import read_run
 from uol.runs.result import read_result, write_result
 from uol.runs.run import held_out_rows, hold_out
-from uol.runs.train_and_test import Origin, trial
+from uol.runs.train_and_test import Origin, train_and_test
 from uol.runs.transfer import judge_elsewhere
 from uol.scoring.ensemble import EnsembleScorer
 from uol.storage import provenance
-from uol.studies.collect import add, read_run
+from uol.studies.collect import add
 from uol.training.batches import PackedImages
 
 
@@ -48,7 +49,9 @@ def runs(rated, packed, tmp_path_factory):
         for name, changes in {"a": {}, "b": {"seed": 1, "held_out_seed": 0}, "c": {"seed": 2}}.items():
             recipe = quick_recipe(epochs=1, **changes)
             for split in rated.splits if name != "c" else ["fold-1"]:
-                trial(packed, split, rated.splits[split], recipe, place / name / split, Origin("quick", changes))
+                train_and_test(
+                    packed, split, rated.splits[split], recipe, place / name / split, Origin("quick", changes)
+                )
     return place
 
 
@@ -77,22 +80,22 @@ def test_folds_are_matched_and_tested(runs, rated, packed, tmp_path, monkeypatch
     assert made.calibration == slow.calibration
     assert made.calibration.images == len(kept) == 8
     result = keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
-    table = pd.read_csv(fold.folder / "predictions.csv")
+    table = pd.read_csv(fold.folder.path / "predictions.csv")
     test = rated.subset(rated.splits["fold-1"].test)
     assert table["image"].tolist() == list(test.names)
     assert result.metrics.pc == pytest.approx(metrics.pearson(table["score"], table["value"]), abs=1e-4)
-    assert result == read_result(fold.folder / "result.json")
+    assert result == read_result(fold.folder.path / "result.json")
     assert (result.ensemble, result.recipe, result.method, result.seed) == (2, "two", "uol", 0)
     assert [(m.recipe, m.seed, m.commit) for m in result.provenance.members] == [
         ("quick", 0, "0123456789" * 4), ("quick", 1, "0123456789" * 4),
     ]  # fmt: skip
     assert (result.provenance.data.training, result.provenance.data.held_out) == (32, 8)
-    again = Scorer.from_pretrained(fold.folder)
+    again = Scorer.from_pretrained(fold.folder.path)
     assert isinstance(again, EnsembleScorer)
     values = [score.value for score in again.score_exactly(packed.subset(rated.splits["fold-1"].test).centre)]
     assert np.allclose(values, table["value"], rtol=1e-5)
     match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two")  # the same ensemble may be made again
-    with pytest.raises(CallError, match="result of other networks"):
+    with pytest.raises(CallError, match="result of different networks"):
         match_runs([runs / "b", runs / "a"], rated, tmp_path / "two", "two")
     with pytest.raises(CallError, match="holds the ensemble named two"):
         match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "other")
@@ -107,10 +110,10 @@ def test_an_ensemble_is_told_who_rated(drawn_b, rated, tmp_path, monkeypatch):
     for name, changes in {"a": {}, "b": {"seed": 1, "held_out_seed": 0}}.items():
         recipe = quick_recipe(epochs=1, **changes)
         place = tmp_path / name / "fold-1"
-        trial(packed, "fold-1", gaps.splits["fold-1"], recipe, place, Origin("quick", changes))
+        train_and_test(packed, "fold-1", gaps.splits["fold-1"], recipe, place, Origin("quick", changes))
     (fold,) = match_runs([tmp_path / "a", tmp_path / "b"], gaps, tmp_path / "two", "two")
     result = keep(build(fold, load_networks(fold), packed), fold, packed, "two", provenance.now())
-    told = pd.read_csv(fold.folder / "predictions.csv")
+    told = pd.read_csv(fold.folder.path / "predictions.csv")
     expected = metrics.pearson(told["score"], told["value"] + known_leniency(packed, gaps.splits["fold-1"]))
     assert result.known_raters.pc == pytest.approx(expected, abs=1e-4)
 
@@ -122,7 +125,7 @@ def test_evaluations_without_a_result_are_of_nobody_knows_what(runs, rated, pack
     judge_elsewhere(EnsemblePredictor(made), PackedImages.pack(other, quick_recipe().model), "whole", fold.folder)
     keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
     assert read_run(fold.folder).transfer["mebeauty"].fingerprint == other.fingerprint
-    (fold.folder / "result.json").unlink()
+    (fold.folder.path / "result.json").unlink()
     keep(made, fold, packed, "two", "2026-01-01T00:00:00+00:00")
     assert read_run(fold.folder).transfer == {}
 
@@ -133,16 +136,16 @@ def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, t
             match_runs([runs / one for one in names], data, out, name)
         assert "\n" not in str(caught.value)
 
-    refused("held out other images than .*held_out_seed", "a/fold-1", "c/fold-1")
+    refused("held out different images than .*held_out_seed", "a/fold-1", "c/fold-1")
     refused("same number of runs", "a", "b/fold-1")
     refused("at least 2 runs", "a")
     refused("given twice", "a", "a")
-    refused("other images or ratings", "a", "b", data=drawn_b)
+    refused("different images or ratings", "a", "b", data=drawn_b)
     refused("holds a training run", "a/fold-1", "b/fold-1", out=runs / "c" / "fold-1")
     refused("cannot name a result", "a", "b", name="a/b")
     refused("no such run folder", "a", "nothing")
     copy = shutil.copytree(runs / "b" / "fold-1", tmp_path / "b")
-    refused("b: the network of .*fold-1, copied", "a/fold-1", "b/fold-1", copy)
+    refused("b: the same network as .*fold-1; it counts once", "a/fold-1", "b/fold-1", copy)
     shutil.rmtree(copy / "model")
     refused("without a model folder", "a/fold-1", copy)
     (copy / "result.json").unlink()
@@ -151,14 +154,14 @@ def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, t
 
 def test_a_fold_that_tests_other_images_now_is_refused(runs, rated, tmp_path):
     turned = replace(rated, splits={"fold-1": rated.splits["fold-2"], "fold-2": rated.splits["fold-1"]})
-    with pytest.raises(CallError, match="was trained when fold-1 divided synthetic-a otherwise"):
+    with pytest.raises(CallError, match="fold-1 of synthetic-a has changed since it was trained"):
         match_runs([runs / "a", runs / "b"], turned, tmp_path, "two")
 
 
 def test_an_ensemble_tells_who_taught_its_members(runs, rated, packed, tmp_path):
     for seed in (0, 1):
         recipe = quick_recipe(epochs=1, seed=seed, held_out_seed=0, teachers=[str(runs / "a" / "fold-1")])
-        trial(packed, "fold-1", rated.splits["fold-1"], recipe, tmp_path / str(seed), Origin("quick", {}))
+        train_and_test(packed, "fold-1", rated.splits["fold-1"], recipe, tmp_path / str(seed), Origin("quick", {}))
     (fold,) = match_runs([tmp_path / "0", tmp_path / "1"], rated, tmp_path / "two", "two")
     made = keep(build(fold, load_networks(fold), packed), fold, packed, "two", "now").provenance
     assert made.teachers == fold.members[1].result.provenance.teachers
@@ -211,7 +214,7 @@ def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monk
         "experiment", "ensemble", runs / "a" / "fold-1", runs / "c" / "fold-1", "--name", "x", "--out", "x"
     )
     assert (code, err.count("\n")) == (2, 1)
-    assert "held out other images" in err
+    assert "held out different images" in err
 
 
 def test_a_member_whose_code_nobody_knows_is_not_added(runs, rated, packed, tmp_path, monkeypatch):

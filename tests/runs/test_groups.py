@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from measured import metrics as figures
 from uol.ratings import metrics
-from uol.runs.groups import group_means, groups_of, with_complements, with_others
-from uol.runs.result import Group, Metrics, Others
+from uol.runs.groups import group_means, groups_of
+from uol.runs.result import Group, Others
 
 
 def table(n=200):
@@ -115,19 +114,3 @@ def test_the_interval_of_a_bias_is_students_of_the_errors():
     assert found.bias_interval == pytest.approx(
         stats.t.interval(0.95, len(error) - 1, error.mean(), stats.sem(error)), abs=1e-4
     )
-
-
-def test_older_figures_learn_of_others_where_these_are_one_other_group():
-    data = table().drop(columns="ethnicity")
-    data["skin"] = ["light"] * 150 + ["dark"] * 30 + ["tan"] * 20
-    fresh = groups_of(data)
-    kept = {name: group.model_copy(update={"others": None}) for name, group in fresh.items()}
-    whole = Metrics(**figures(images=200, mae=metrics.mae(data["score"], data["value"])))
-    told = with_complements(kept, whole)
-    assert told["female"].others == fresh["female"].others
-    assert told["male"].others == fresh["male"].others
-    assert all(told[name].others is None for name in told if name not in ("female", "male"))
-    assert with_complements(fresh, whole) == fresh
-    assert with_others(kept, fresh) == fresh
-    assert with_others(None, fresh) == fresh
-    assert with_others(kept, {}) == kept

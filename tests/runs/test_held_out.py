@@ -9,17 +9,20 @@ import pytest
 from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
-from uol.runs.held_out import AVERAGE, HELD_OUT, figures_of, keep_held_out
+from uol.runs.folder import RunFolder
+from uol.runs.held_out import AVERAGE, figures_of, keep_held_out
 from uol.runs.run import hold_out
-from uol.runs.train_and_test import Origin, trial
+from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
+
+HELD_OUT = "held-out.csv"
 
 
 def test_a_trial_keeps_what_its_network_says_of_held_out_images(drawn, tmp_path):
     recipe = quick_recipe(epochs=1)
     packed, split = PackedImages.pack(drawn, recipe.model), drawn.splits["default"]
-    trial(packed, "default", split, recipe, tmp_path, Origin("quick", {}))
+    train_and_test(packed, "default", split, recipe, tmp_path, Origin("quick", {}))
     held_out = hold_out(packed.subset(split.train), recipe)[1]
     table = pd.read_csv(tmp_path / HELD_OUT)
     assert list(table) == list(pd.read_csv(tmp_path / "predictions.csv"))
@@ -31,7 +34,7 @@ def test_a_trial_keeps_what_its_network_says_of_held_out_images(drawn, tmp_path)
 
 def test_nothing_is_written_where_nothing_is_held_out(drawn, tmp_path):
     recipe = quick_recipe(held_out=0)
-    keep_held_out(lambda *_: pytest.fail("asked"), PackedImages.pack(drawn, recipe.model), recipe, tmp_path)
+    keep_held_out(lambda *_: pytest.fail("asked"), PackedImages.pack(drawn, recipe.model), recipe, RunFolder(tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -93,7 +96,9 @@ def test_single_runs_are_matched_by_their_split(drawn, tmp_path):
     packed = PackedImages.pack(drawn, recipe.model)
     for seed in (0, 1):
         settings = recipe.with_changes({"seed": seed, "held_out_seed": 0})
-        trial(packed, "default", drawn.splits["default"], settings, tmp_path / f"run-{seed}", Origin("quick", {}))
+        train_and_test(
+            packed, "default", drawn.splits["default"], settings, tmp_path / f"run-{seed}", Origin("quick", {})
+        )
     rows = figures_of([tmp_path / "run-0", tmp_path / "run-1"])
     held_out = len(pd.read_csv(tmp_path / "run-0" / HELD_OUT))
     assert [row["images"] for row in rows] == [held_out] * 3
@@ -107,7 +112,7 @@ def test_mistakes(tmp_path):
     (tmp_path / "broken" / "fold-1" / HELD_OUT).write_text("image,score\n1,2\n")
     with pytest.raises(CallError, match="given twice"):
         figures_of([tmp_path / "a", tmp_path / "a"])
-    with pytest.raises(CallError, match=r"other: its images have other ratings than those of .*a$"):
+    with pytest.raises(CallError, match=r"other: the ratings of its images differ from those of .*a$"):
         figures_of([tmp_path / "a", tmp_path / "other"])
     with pytest.raises(CallError, match=f"no {HELD_OUT} in its folds"):
         figures_of([tmp_path / "older"])

@@ -14,12 +14,13 @@ from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.splits import find_split
-from uol.runs.lineage import check_teachers, teachers_together, teachers_used, told_by
-from uol.runs.multi_panel import Divided, own_split
+from uol.runs.folder import RunFolder
+from uol.runs.lineage import Lineage, check_teachers, read_lineage, teachers_together, teachers_used
+from uol.runs.multi_panel import PanelSplit
+from uol.runs.read_run import read_run
 from uol.runs.result import Result, check_together, read_result, read_results, write_result
-from uol.runs.train_and_test import Origin, finished, keep_evaluation, trial
+from uol.runs.train_and_test import Origin, finished, keep_evaluation, train_and_test
 from uol.scoring.released import names
-from uol.studies.collect import read_run
 from uol.training.batches import PackedImages
 from uol.training.recipe import load_recipe
 from uol.training.teachers import weights_digest
@@ -32,7 +33,7 @@ WHOLE = Split(np.arange(80), np.arange(0))
 def trained(rated: RatedImages, folder: Path, name="fold-1", split=FOLDS["fold-1"], beside=(), **changes) -> Result:
     recipe = quick_recipe(**({"epochs": 1} | changes))
     packed = PackedImages.pack(rated, recipe.model)
-    return trial(packed, name, split, recipe, folder, Origin("quick", {}), beside=beside)
+    return train_and_test(packed, name, split, recipe, folder, Origin("quick", {}), others=beside)
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +89,15 @@ def test_a_pupil_tells_what_its_teachers_learnt_from(folded, teacher, tmp_path):
 def test_what_a_teacher_learnt_from_is_no_transfer_however_far_back(folded, drawn_b, tmp_path):
     other = replace(drawn_b, name="mebeauty")
     packed = PackedImages.pack(other, quick_recipe().model)
-    beside = [Divided(packed, "fold-1", FOLDS["fold-1"])]
+    beside = [PanelSplit(packed, "fold-1", FOLDS["fold-1"])]
     trained(folded, tmp_path / "first", beside=beside)
     trained(folded, tmp_path / "second", teachers=[str(tmp_path / "first")])
     pupil = trained(folded, tmp_path / "pupil", teachers=[str(tmp_path / "second")])
-    assert pupil.learnt == {folded.name, "mebeauty"}
+    assert pupil.provenance.learnt_from == {folded.name, "mebeauty"}
     figures = pupil.metrics.model_dump()
     table = pd.DataFrame({"score": other.scores, "value": other.scores})
-    keep_evaluation(tmp_path / "pupil", "mebeauty", None, "whole", figures, table)
-    assert read_run(tmp_path / "pupil").transfer == {}
+    keep_evaluation(RunFolder(tmp_path / "pupil"), "mebeauty", None, "whole", figures, table)
+    assert read_run(RunFolder(tmp_path / "pupil")).transfer == {}
     values = pupil.model_dump() | {"transfer": {"mebeauty": figures | {"split": None, "framing": "whole"}}}
     with pytest.raises(ValueError, match=r"transfer\.mebeauty: a teacher of the network was trained on"):
         Result.model_validate(values)
@@ -107,12 +108,12 @@ def test_what_a_teacher_learnt_from_is_no_transfer_however_far_back(folded, draw
 
 def test_a_teacher_of_a_teacher_that_is_not_told_of_is_refused(folded, teacher, tmp_path):
     older = changed(teacher, tmp_path / "older", settings__teachers=["runs/strong/{split}"])
-    with pytest.raises(CallError, match="was taught itself, and does not tell what its teachers have seen"):
+    with pytest.raises(CallError, match="had teachers, and what they were trained on is not recorded"):
         check(older, folded)
 
 
 def test_the_same_photographs_with_other_ratings_are_no_other_data_set(folded, tmp_path, teacher):
-    with pytest.raises(CallError, match="learnt from other images or ratings of synthetic-a"):
+    with pytest.raises(CallError, match="was trained on different images or ratings of synthetic-a"):
         check(teacher, replace(folded, scores=folded.scores + 1e-9))
     check(teacher, replace(folded, scores=folded.scores + 1e-9, name="another"))
 
@@ -120,22 +121,22 @@ def test_the_same_photographs_with_other_ratings_are_no_other_data_set(folded, t
 def test_a_split_is_known_by_its_images_not_by_its_name(folded, teacher, tmp_path, uol):
     check(teacher, folded)
     turned = FOLDS["fold-2"]
-    with pytest.raises(CallError, match="was trained when fold-1 divided synthetic-a otherwise"):
+    with pytest.raises(CallError, match="fold-1 of synthetic-a has changed since it was trained"):
         check(teacher, folded, split=turned)
     older = changed(teacher, tmp_path / "older", data__division=None)
     check(older, folded)
     result = read_result(teacher / "result.json")
     packed = PackedImages.pack(folded, quick_recipe().model)
     asked = (folded, packed.checksum, "fold-1", quick_recipe(epochs=1))
-    assert finished(teacher, *asked) == result
-    assert finished(teacher, *asked, parts=turned) is None
-    assert finished(teacher, replace(folded, splits={"fold-1": turned}), *asked[1:]) is None
-    assert finished(tmp_path / "older", *asked, parts=turned) is not None  # from before it was kept
+    assert finished(RunFolder(teacher), *asked) == result
+    assert finished(RunFolder(teacher), *asked, parts=turned) is None
+    assert finished(RunFolder(teacher), replace(folded, splits={"fold-1": turned}), *asked[1:]) is None
+    assert finished(RunFolder(tmp_path / "older"), *asked, parts=turned) is not None  # from before it was kept
     with pytest.raises(CallError, match="run on other images"):
         trained(folded, teacher, split=turned)
-    own = own_split(result, folded.fingerprint)
+    own = Lineage.of(result).split_of(folded.fingerprint)
     own.check(teacher, folded)
-    with pytest.raises(CallError, match="was trained when fold-1 divided synthetic-a otherwise"):
+    with pytest.raises(CallError, match="fold-1 of synthetic-a has changed since it was trained"):
         own.check(teacher, replace(folded, splits={"fold-1": turned}))
 
 
@@ -160,10 +161,10 @@ def test_what_a_pupil_holds_out_did_not_train_its_teacher(folded, teacher, tmp_p
     with pytest.raises(CallError, match=told):
         check(tmp_path / "inner", folded, "whole", WHOLE)
     check(tmp_path / "inner", folded, "fold-1-inner", inner)
-    with pytest.raises(CallError, match="fold-1, which .* has not, or no longer so"):
+    with pytest.raises(CallError, match="fold-1 of .*, which is missing or has changed"):
         check(teacher, replace(folded, splits={}), "whole", WHOLE)
     part = changed(teacher, tmp_path / "part", data__training=20)
-    with pytest.raises(CallError, match="was trained on a part of fold-1 only, so what it held out is not known"):
+    with pytest.raises(CallError, match="was trained on a part of fold-1 only: which images it held out is not known"):
         check(part, folded)
 
 
@@ -186,12 +187,12 @@ def test_networks_of_whole_data_sets_tell_by_their_provenance(folded, tmp_path):
     assert trained(folded, tmp_path / "pupil", "whole", WHOLE, teachers=[str(tmp_path / "whole")]) is None
     made = json.loads((tmp_path / "pupil" / "provenance.json").read_text())
     assert made["teachers"] == [found]
-    assert [seen.name for seen in told_by(tmp_path / "pupil" / "model").seen] == [folded.name]
+    assert [seen.name for seen in read_lineage(tmp_path / "pupil" / "model").seen] == [folded.name]
     with pytest.raises(CallError, match="was trained on whole, with images that fold-1 tests on"):
         check(tmp_path / "whole", folded)
     (tmp_path / "whole" / "provenance.json").write_text("[]")
     with pytest.raises(UolError, match=r"provenance\.json: command: field required"):
-        told_by(tmp_path / "whole" / "model")
+        read_lineage(tmp_path / "whole" / "model")
 
 
 def test_models_that_ship_tell_what_they_learnt_from():
@@ -204,23 +205,23 @@ def test_a_model_of_which_nothing_is_known_teaches_whole_data_sets_alone(folded,
     check(model_folder, folded, "whole", WHOLE)
     (found,) = teachers_used([str(model_folder)])
     assert (found["data"], found["commit"]) == (None, None)
-    with pytest.raises(CallError, match=r"must be a run folder with its result\.json"):
+    with pytest.raises(CallError, match=r"must be a run folder with result\.json"):
         check(model_folder, folded)
 
 
 def test_a_run_named_like_a_model_that_ships_is_not_checked_in_its_place(folded, teacher, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / names()[0]).symlink_to(teacher)
-    with pytest.raises(CallError, match="was taught itself"):  # the one that ships: its result was not looked at
+    with pytest.raises(CallError, match="had teachers"):  # the one that ships: its result was not looked at
         check(names()[0], folded)
     check(f"./{names()[0]}", folded)
 
 
 def test_the_panels_of_a_joint_teacher_are_its_own(folded, drawn_b, tmp_path):
     packed = PackedImages.pack(drawn_b, quick_recipe().model)
-    trained(folded, tmp_path / "joint", beside=[Divided(packed, "fold-1", FOLDS["fold-1"])])
+    trained(folded, tmp_path / "joint", beside=[PanelSplit(packed, "fold-1", FOLDS["fold-1"])])
     inside = tmp_path / "joint" / "panels" / "synthetic-b" / "model"
-    assert [seen.name for seen in told_by(inside).seen] == ["synthetic-a", "synthetic-b"]
+    assert [seen.name for seen in read_lineage(inside).seen] == ["synthetic-a", "synthetic-b"]
     check(inside, drawn_b)
     with pytest.raises(CallError, match="held_out_seed"):
         check(inside, drawn_b, seed=1)
@@ -235,7 +236,7 @@ def test_teachers_are_looked_at_before_images_are_read(tmp_path, uol, monkeypatc
     (tmp_path / "unfinished").mkdir()
     code, _, said = uol(*called, "--set", f"teachers=[{tmp_path / 'unfinished'}]")
     assert code == 2
-    assert "must be a run folder with its result.json" in said
+    assert "must be a run folder with result.json" in said
 
 
 def test_results_from_before_are_read_and_written_as_they_were(tmp_path):

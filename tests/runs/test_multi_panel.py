@@ -16,11 +16,13 @@ from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
-from uol.runs.multi_panel import Divided, own_split
+from uol.runs.folder import RunFolder
+from uol.runs.lineage import Lineage
+from uol.runs.multi_panel import PanelSplit
+from uol.runs.read_run import read_run
 from uol.runs.result import Result, Transfer, check_together, read_result, write_result
-from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
+from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, train_and_test
 from uol.scoring.scorer import Scorer
-from uol.studies.collect import read_run
 from uol.studies.rows import Source, make_rows
 from uol.studies.tables import view
 from uol.training.batches import PackedImages
@@ -30,13 +32,13 @@ RECIPE = quick_recipe(order_target="soft", score_weight=1.0, histogram_weight=0.
 SPLIT = Split(np.arange(20, 80), np.arange(20))
 
 
-def divided(rated: RatedImages, split: Split = SPLIT) -> Divided:
-    return Divided(PackedImages.pack(rated, RECIPE.model), "default", split)
+def divided(rated: RatedImages, split: Split = SPLIT) -> PanelSplit:
+    return PanelSplit(PackedImages.pack(rated, RECIPE.model), "default", split)
 
 
 def tried(first: RatedImages, second: RatedImages, folder, split: Split = SPLIT, other: Split = SPLIT, recipe=RECIPE):
     main = divided(first, split)
-    return trial(main.packed, "default", split, recipe, folder, ORIGIN, beside=[divided(second, other)])
+    return train_and_test(main.packed, "default", split, recipe, folder, ORIGIN, others=[divided(second, other)])
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +94,18 @@ def test_the_result_tells_all_that_trained(joint, drawn, drawn_b):
     first, second = result.provenance.panels
     assert (first.fingerprint, second.fingerprint) == (drawn.fingerprint, drawn_b.fingerprint)
     assert (second.training, second.held_out, second.test, second.left_out) == (48, 12, 20, 0)
-    assert result.learnt == {"synthetic-a", "synthetic-b"}
+    assert result.provenance.learnt_from == {"synthetic-a", "synthetic-b"}
     text = json.loads((folder / "result.json").read_text())
     assert text["beside"]["synthetic-b"]["trained"] is True
-    assert own_split(result, drawn_b.fingerprint)[1].as_posix() == "panels/synthetic-b"
-    assert own_split(result, "another") is None
+    lineage = Lineage.of(result)
+    assert lineage.split_of(drawn_b.fingerprint).folder(RunFolder(folder)).path == folder / "panels" / "synthetic-b"
+    assert lineage.split_of(drawn.fingerprint).folder(RunFolder(folder)).path == folder
+    assert lineage.split_of("another") is None
 
 
 def test_a_result_of_one_panel_is_written_as_before(drawn, tmp_path):
     packed = PackedImages.pack(drawn, RECIPE.model)
-    trial(packed, "default", SPLIT, quick_recipe(epochs=1), tmp_path, ORIGIN)
+    train_and_test(packed, "default", SPLIT, quick_recipe(epochs=1), tmp_path, ORIGIN)
     text = (tmp_path / "result.json").read_text()
     assert '"beside"' not in text
     assert '"panels"' not in text
@@ -121,8 +125,8 @@ def test_no_transfer_is_told_to_a_panel_that_trained(joint, drawn_b, tmp_path):
     run.mkdir()
     write_result(run / "result.json", result)
     for name in ("synthetic-b", "elsewhere"):
-        keep_evaluation(run, name, None, "whole", *found)
-    assert set(read_run(run).transfer) == {"elsewhere"}
+        keep_evaluation(RunFolder(run), name, None, "whole", *found)
+    assert set(read_run(RunFolder(run)).transfer) == {"elsewhere"}
 
 
 def test_tables_keep_joint_networks_apart(joint):
@@ -214,13 +218,13 @@ def test_a_finished_run_is_found_and_another_second_panel_is_noticed(joint, draw
     assert tried(drawn, drawn_b, folder) == result
     packed = divided(drawn).packed
     pixels = packed.checksum
-    assert finished(folder, drawn, pixels, "default", RECIPE, [divided(drawn_b)]) == result
-    assert finished(folder, drawn, pixels, "default", RECIPE) is None
-    assert finished(folder, drawn, pixels, "default", RECIPE, [divided(mixed(drawn_b))]) is None
-    other = Divided(divided(drawn_b).packed, "another", SPLIT)
-    assert finished(folder, drawn, pixels, "default", RECIPE, [other]) is None
+    assert finished(RunFolder(folder), drawn, pixels, "default", RECIPE, [divided(drawn_b)]) == result
+    assert finished(RunFolder(folder), drawn, pixels, "default", RECIPE) is None
+    assert finished(RunFolder(folder), drawn, pixels, "default", RECIPE, [divided(mixed(drawn_b))]) is None
+    other = PanelSplit(divided(drawn_b).packed, "another", SPLIT)
+    assert finished(RunFolder(folder), drawn, pixels, "default", RECIPE, [other]) is None
     with pytest.raises(CallError, match="run on other images"):
-        trial(packed, "default", SPLIT, RECIPE, folder, ORIGIN)
+        train_and_test(packed, "default", SPLIT, RECIPE, folder, ORIGIN)
     scores = drawn_b.scores.copy()
     scores[50] += 0.1
     with pytest.raises(CallError, match="run on other images"):
@@ -240,4 +244,4 @@ def test_a_teacher_may_not_have_seen_the_test_images_of_either_panel(joint, draw
     recipe = RECIPE.with_changes({"teachers": [str(folder)], "epochs": 1})
     main = divided(drawn_b, Split(np.arange(60), np.arange(60, 80)))
     with pytest.raises(CallError, match="was trained on default, with images that fold-9 tests on"):
-        trial(main.packed, "fold-9", main.split, recipe, tmp_path, ORIGIN)
+        train_and_test(main.packed, "fold-9", main.split, recipe, tmp_path, ORIGIN)

@@ -12,10 +12,12 @@ from measured import elsewhere, measured
 from uol.errors import UolError
 from uol.ratings import metrics
 from uol.runs.bootstrap import draws, replicated
+from uol.runs.folder import RunFolder
 from uol.runs.groups import groups_of
 from uol.runs.predictions import known_raters_of, read_predictions, spread_of
+from uol.runs.read_run import read_run
 from uol.runs.result import read_result, write_result
-from uol.studies.collect import add, read_run
+from uol.studies.collect import add
 
 
 def predictions(seed=0, images=200, noise=0.3):
@@ -69,13 +71,13 @@ def test_predictions_of_another_network_are_refused(tmp_path):
     old_run(tmp_path / "run")
     predictions(noise=0.4).to_csv(tmp_path / "run" / "predictions.csv", index=False)
     with pytest.raises(UolError, match=r"predictions.csv: its MAE is .* predictions of another network"):
-        read_run(tmp_path / "run")
+        read_run(RunFolder(tmp_path / "run"))
     (tmp_path / "run" / "predictions.csv").write_text("image,score\na,1\n")
     with pytest.raises(UolError, match="not readable as predictions"):
-        read_run(tmp_path / "run")
+        read_run(RunFolder(tmp_path / "run"))
     (tmp_path / "run" / "predictions.csv").write_text("image,score,value\na,1,\n")
     with pytest.raises(UolError, match="a prediction is missing"):
-        read_run(tmp_path / "run")
+        read_run(RunFolder(tmp_path / "run"))
 
 
 def test_leniency_of_raters_must_be_told_of_every_image_and_is_no_group(tmp_path):
@@ -91,7 +93,7 @@ def test_leniency_of_raters_must_be_told_of_every_image_and_is_no_group(tmp_path
     assert known_raters_of(predictions(), "ab" * 32, "fold-1") is None
     table.loc[3, "known_raters_leniency"] = np.nan
     table.to_csv(path, index=False)
-    with pytest.raises(UolError, match=r"raters are is missing \(known_raters_leniency\)"):
+    with pytest.raises(UolError, match=r"known_raters_leniency is missing for an image"):
         read_predictions(path)
 
 
@@ -101,24 +103,3 @@ def test_spread():
     assert found.predicted_ends == [1.0, 4.0]
     assert [i for i, count in enumerate(found.predicted) if count] == [0, 19, 30]
     assert [i for i, count in enumerate(found.panel) if count] == [0, 20, 39]
-
-
-def test_a_result_from_before_others_were_kept_learns_of_them_when_added_again(tmp_path):
-    old_run(tmp_path / "run")
-    for path in (tmp_path / "run" / "predictions.csv", tmp_path / "run" / "evaluations" / "mebeauty.csv"):
-        table = pd.read_csv(path)
-        table.assign(gender=np.where(np.arange(len(table)) % 3, "male", "female")).to_csv(path, index=False)
-    (added,) = add(tmp_path / "run", tmp_path / "results")
-    whole = read_result(added.path)
-    assert {whole.groups[name].others.images for name in ("female", "male")} == {67, 133}
-
-    def older(groups):
-        return {name: group.model_copy(update={"others": None}) for name, group in groups.items()}
-
-    other = whole.transfer["mebeauty"]
-    other = other.model_copy(update={"groups": older(other.groups)})
-    write_result(added.path, whole.model_copy(update={"groups": older(whole.groups), "transfer": {"mebeauty": other}}))
-    assert "others" not in added.path.read_text()
-    assert [a.what for a in add(tmp_path / "run", tmp_path / "results")] == ["replaced"]
-    assert read_result(added.path) == whole
-    assert [a.what for a in add(tmp_path / "run", tmp_path / "results")] == ["unchanged"]

@@ -20,9 +20,10 @@ from quick import quick_recipe
 from uol.errors import CallError
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
+from uol.runs.folder import RunFolder
 from uol.runs.result import read_result, write_result
 from uol.runs.run import run
-from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, trial
+from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, train_and_test
 from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
@@ -33,7 +34,7 @@ ORIGIN = Origin("quick", {"epochs": 3})
 def tried(rated, folder, recipe=None, origin=ORIGIN, split=None):
     recipe = recipe or quick_recipe()
     packed = PackedImages.pack(rated, recipe.model)
-    return trial(packed, "default", split or rated.splits["default"], recipe, folder, origin)
+    return train_and_test(packed, "default", split or rated.splits["default"], recipe, folder, origin)
 
 
 def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn, tmp_path):
@@ -124,16 +125,16 @@ def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, tmp_p
     assert tried(drawn, tmp_path / "run") == first
     assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
     pixels = first.provenance.data.pixels
-    assert finished(tmp_path / "run", drawn, pixels, "default", quick_recipe()) == first
-    assert finished(tmp_path / "run", drawn, pixels, "fold-1", quick_recipe()) is None
-    assert finished(tmp_path / "run", drawn, "other", "default", quick_recipe()) is None
+    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "default", quick_recipe()) == first
+    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "fold-1", quick_recipe()) is None
+    assert finished(RunFolder(tmp_path / "run"), drawn, "other", "default", quick_recipe()) is None
     with pytest.raises(CallError, match="other settings"):
         tried(drawn, tmp_path / "run", quick_recipe(seed=4))
     settings = {name: value for name, value in first.provenance.settings.items() if name != "schedule"}
     older = first.model_copy(update={"provenance": first.provenance.model_copy(update={"settings": settings})})
     write_result(tmp_path / "run" / "result.json", older)  # made before there was such a setting
-    assert finished(tmp_path / "run", drawn, pixels, "default", quick_recipe()) == older
-    assert finished(tmp_path / "run", drawn, pixels, "default", quick_recipe(schedule="linear")) is None
+    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "default", quick_recipe()) == older
+    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "default", quick_recipe(schedule="linear")) is None
 
 
 def test_without_test_images_there_is_a_model_but_no_result(drawn, tmp_path):
@@ -147,7 +148,7 @@ def test_another_panel_is_mapped_to_the_models_scale(trained, drawn_b, tmp_path)
     figures, table = evaluate_on(trained.scorer, packed)
     assert np.allclose(table["score"], drawn_b.scale.rescale(drawn_b.scores, trained.scale))
     assert figures["mae"] == pytest.approx(np.abs(table["score"] - table["value"]).mean())
-    keep_evaluation(tmp_path, "b", None, "whole", figures, table)
+    keep_evaluation(RunFolder(tmp_path), "b", None, "whole", figures, table)
     assert len(pd.read_csv(tmp_path / "evaluations" / "b.csv")) == 80
 
 

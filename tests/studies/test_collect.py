@@ -8,8 +8,10 @@ import pytest
 
 from measured import elsewhere, five_folds, measured
 from uol.errors import CallError, UolError
+from uol.runs.folder import RunFolder
+from uol.runs.read_run import read_run
 from uol.runs.result import Transfer, read_result, read_results, write_result
-from uol.studies.collect import add, finished_in, read_run
+from uol.studies.collect import add, finished_in
 
 
 def run_of(folder, results, evaluations=None):
@@ -41,7 +43,10 @@ def test_one_run_and_unfinished_folds(tmp_path):
     folds = run_of(tmp_path / "folds", five_folds()[:2])
     (folds / "fold-3").mkdir()
     (folds / "fold-3" / "recipe.yaml").write_text("epochs: 3")
-    assert finished_in(folds) == ([folds / "fold-1", folds / "fold-2"], [folds / "fold-3"])
+    assert finished_in(folds) == (
+        [RunFolder(folds / "fold-1"), RunFolder(folds / "fold-2")],
+        [RunFolder(folds / "fold-3")],
+    )
     (tmp_path / "empty").mkdir()
     for folder in ("empty", "absent"):
         with pytest.raises(CallError, match=folder):
@@ -90,7 +95,7 @@ def test_a_fingerprint_comes_later_but_never_another(tmp_path):
 )
 def test_all_or_nothing(tmp_path, changes, match):
     run = run_of(tmp_path / "run", [measured("fold-1"), measured("fold-2", **changes)])
-    assert read_run(run / "fold-2").split == "fold-2"  # a run itself may have it
+    assert read_run(RunFolder(run / "fold-2")).split == "fold-2"  # a run itself may have it
     with pytest.raises(UolError, match=match):
         add(run, tmp_path / "results")
     assert not (tmp_path / "results").exists()
@@ -120,5 +125,5 @@ def test_damaged_evaluations(tmp_path, text, match):
 
 def test_figures_on_a_part_of_a_data_set_are_not_those_of_the_whole(tmp_path):
     run = run_of(tmp_path / "run", [measured()], {"mebeauty": elsewhere(split="test")})
-    with pytest.raises(UolError, match="split test alone; tables show whole data sets"):
+    with pytest.raises(UolError, match="split test alone; tables report whole data sets"):
         add(run, tmp_path / "results")

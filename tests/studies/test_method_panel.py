@@ -7,13 +7,15 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import trim_mean
 
 from measured import measured
 from uol.errors import CallError, UolError
-from uol.runs.protocols import panel_agreement
 from uol.runs.result import write_result
 from uol.storage import provenance
-from uol.studies.method_panel import make_panel, read_panels, write_panel
+from uol.studies.method_panel import make_panel, panel_agreement, read_panels, trimmed_mean, write_panel
 from uol.studies.rows import find_source
 from uol.studies.tables import view
 
@@ -81,3 +83,27 @@ def test_a_panel_that_nobody_could_repeat_is_refused(runs, monkeypatch):
     monkeypatch.setattr(provenance, "commit", lambda: provenance.Commit("ab" * 20, True))
     with pytest.raises(UolError, match="nobody could repeat this panel"):
         make_panel(runs, "feret-gray", methods=METHODS)
+
+
+@given(st.integers(3, 9), st.integers(2, 20), st.integers(0, 99))
+def test_the_trimmed_mean_drops_one_at_each_end(methods, images, seed):
+    scores = np.random.default_rng(seed).normal(size=(methods, images))
+    assert np.allclose(trimmed_mean(scores), trim_mean(scores, 1.01 / methods, axis=0))
+
+
+def test_agreement_with_a_panel():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=400)
+    scores = {
+        name: truth + noise * rng.normal(size=400)
+        for name, noise in zip("abcde", [0.2, 0.5, 0.5, 0.5, 3.0], strict=True)
+    }
+    found = panel_agreement(scores)
+    assert found["a"].pc == pytest.approx(np.corrcoef(trimmed_mean(list(scores.values())), scores["a"])[0, 1])
+    others = trimmed_mean([scores[name] for name in "bcde"])
+    assert found["a"].pc_others == pytest.approx(np.corrcoef(others, scores["a"])[0, 1])
+    assert max(found, key=lambda name: found[name].pc_others) == "a"
+    assert min(found, key=lambda name: found[name].pc) == "e"
+    assert np.isnan(panel_agreement({name: scores[name] for name in "abc"})["a"].pc_others)
+    with pytest.raises(CallError, match="three methods"):
+        panel_agreement({"a": truth, "b": truth})

@@ -13,7 +13,7 @@ import pytest
 from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings.rated_images import Split
-from uol.runs.train_and_test import Origin, trial
+from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring import released
 from uol.scoring.released import open_model
 from uol.studies.anchoring import measure_anchoring, write_anchoring
@@ -34,9 +34,11 @@ def runs(drawn, tmp_path, monkeypatch):
     packed = PackedImages.pack(replace(drawn, groups=groups), RECIPE.model)
     origin = Origin("quick", {})
     everything = Split(np.arange(80), np.arange(0))
-    assert trial(packed, "whole", everything, RECIPE, tmp_path / "whole", origin) is None
+    assert train_and_test(packed, "whole", everything, RECIPE, tmp_path / "whole", origin) is None
     for fold in (1, 2):
-        trial(packed, f"fold-{fold}", drawn.splits["default"], RECIPE, tmp_path / "folds" / f"fold-{fold}", origin)
+        train_and_test(
+            packed, f"fold-{fold}", drawn.splits["default"], RECIPE, tmp_path / "folds" / f"fold-{fold}", origin
+        )
     (tmp_path / "results").mkdir()
     add(tmp_path / "folds", tmp_path / "results")
     return tmp_path
@@ -65,7 +67,7 @@ def test_a_released_model_has_graphs_half_the_weight_and_a_card(runs, drawn, dra
 def test_figures_of_other_settings_are_not_this_models(runs, drawn):
     origin, packed = Origin("quick", {}), PackedImages.pack(drawn, RECIPE.model)
     other = quick_recipe(epochs=1, alpha=0.5)
-    trial(packed, "whole", Split(np.arange(80), np.arange(0)), other, runs / "other", origin)
+    train_and_test(packed, "whole", Split(np.arange(80), np.arange(0)), other, runs / "other", origin)
     with pytest.raises(UolError, match=r"alpha is 0\.5, but 0\.0001 in the results of quick"):
         release(runs / "other", runs / "tiny", "quick", runs / "results")
     with pytest.raises(CallError, match="no results of recipe strong"):
@@ -99,7 +101,7 @@ def test_settings_that_came_later_do_not_make_older_results_strangers(runs, draw
 
 def test_only_folds_of_single_networks_are_in_a_card(runs, drawn):
     packed = PackedImages.pack(drawn, RECIPE.model)
-    trial(packed, "60-40", drawn.splits["default"], RECIPE, runs / "half", Origin("quick", {}))
+    train_and_test(packed, "60-40", drawn.splits["default"], RECIPE, runs / "half", Origin("quick", {}))
     add(runs / "half", runs / "results")
     release(runs / "whole", runs / "tiny", "quick", runs / "results")
     assert "2 of the five" in " ".join((runs / "tiny" / "README.md").read_text().split())

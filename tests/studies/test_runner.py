@@ -15,12 +15,13 @@ from uol.errors import CallError
 from uol.order.consistency import estimate_by_consistency
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
-from uol.runs.protocols import Votes
-from uol.runs.train_and_test import Origin, trial
-from uol.runs.transfer import BY_DEFAULT, MakeupRule, Other, judged, load_other
+from uol.runs.folder import RunFolder
+from uol.runs.makeup import Votes
+from uol.runs.read_run import read_run
+from uol.runs.train_and_test import Origin, train_and_test
+from uol.runs.transfer import BY_DEFAULT, MakeupRule, OtherDataset, judged, load_other
 from uol.scoring.scorer import Scorer
 from uol.studies import runner
-from uol.studies.collect import read_run
 from uol.studies.plans import PLANS, Plan, PlanRow
 from uol.studies.rescoring import Consistency
 from uol.studies.runner import Bench, Outcome, count_there, jobs_of, run_jobs, time_left
@@ -68,14 +69,14 @@ def run_all(bench, rows=ROWS, folds=()):
 
 
 def test_a_plan_is_run_once_and_tested_on_other_sets(folded, drawn_b, unrated, tmp_path):
-    others = [Other(replace(drawn_b, name="mebeauty")), Other(unrated)]
+    others = [OtherDataset(replace(drawn_b, name="mebeauty")), OtherDataset(unrated)]
     bench = Bench(folded, tmp_path, {}, others)
     outcomes, told = run_all(bench)
     assert [o.state for o in outcomes] == ["done"] * 6
     assert [n for n, what in told if isinstance(what, Outcome)] == [1, 2, 3, 4, 5, 6]
     for outcome in outcomes:
         folder = tmp_path / outcome.job.place
-        result = read_run(folder)
+        result = read_run(RunFolder(folder))
         assert (result.method, result.recipe, result.split) == (*outcome.job.row.key, outcome.job.split)
         assert result.transfer["mebeauty"].images == 80
         assert len(result.replicates.mae) == 500
@@ -94,7 +95,7 @@ def test_a_plan_is_run_once_and_tested_on_other_sets(folded, drawn_b, unrated, t
     # A data set that comes later is tested without training: from the checkpoint, or from the model.
     more = replace(drawn_b, name="hot-or-not")
     before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*/result.json")}
-    assert [o.state for o in run_all(Bench(folded, tmp_path, {}, [*others, Other(more)]))[0]] == ["done"] * 6
+    assert [o.state for o in run_all(Bench(folded, tmp_path, {}, [*others, OtherDataset(more)]))[0]] == ["done"] * 6
     assert before == {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*/result.json")}
     for place in tmp_path.glob("*/*"):
         one, two = (pd.read_csv(place / "evaluations" / f"{name}.csv")["value"] for name in ("mebeauty", "hot-or-not"))
@@ -104,7 +105,8 @@ def test_a_plan_is_run_once_and_tested_on_other_sets(folded, drawn_b, unrated, t
 def test_maximum_consistency_reads_the_same_network(folded, tmp_path):
     run_all(Bench(folded, tmp_path, {}), folds=["1"])
     network, reading = (
-        read_run(tmp_path / f"order-learning-{recipe}" / "fold-1") for recipe in ("matched", "matched-consistency")
+        read_run(RunFolder(tmp_path / f"order-learning-{recipe}" / "fold-1"))
+        for recipe in ("matched", "matched-consistency")
     )
     scorer = Scorer.from_pretrained(tmp_path / "order-learning-matched" / "fold-1" / "model")
     test = folded.subset(folded.splits["fold-1"].test)
@@ -125,11 +127,11 @@ def test_what_fails_is_told_and_the_rest_runs(folded, tmp_path, monkeypatch):
             raise RuntimeError("out of memory\nand more")
         return whole(packed, name, split, recipe, *rest, **more)
 
-    whole = runner.trial
-    monkeypatch.setattr(runner, "trial", broken)
+    whole = runner.train_and_test
+    monkeypatch.setattr(runner, "train_and_test", broken)
     outcomes, _ = run_all(Bench(folded, tmp_path, {}), ROWS[:1])
     assert [(o.state, o.problem) for o in outcomes] == [("failed", "RuntimeError: out of memory"), ("done", "")]
-    monkeypatch.setattr(runner, "trial", whole)
+    monkeypatch.setattr(runner, "train_and_test", whole)
     alone, _ = run_all(Bench(folded, tmp_path, {}), ROWS[2:], ["2"])
     assert alone[0].state == "failed"
     assert "not trained yet" in alone[0].problem
@@ -160,14 +162,14 @@ def test_slim_runs_keep_what_results_need(folded, unrated, tmp_path):
     assert [o.state for o in outcomes] == ["done"] * 3
     assert not list(tmp_path.glob("*/*/checkpoint.safetensors"))
     assert [o.state for o in run_all(Bench(folded, tmp_path, {}), folds=["1"])[0]] == ["there"] * 3
-    later, _ = run_all(Bench(folded, tmp_path, {}, [Other(unrated)]), folds=["1"])
+    later, _ = run_all(Bench(folded, tmp_path, {}, [OtherDataset(unrated)]), folds=["1"])
     assert [o.state for o in later] == ["failed", "failed", "done"]
     assert "checkpoint is gone" in later[0].problem
 
 
 def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, tmp_path, monkeypatch):
     """Another network takes the place of the one that was read, and the first call to read it is stopped."""
-    me, other = (Other(replace(drawn_b, name=name)) for name in ("mebeauty", "hot-or-not"))
+    me, other = (OtherDataset(replace(drawn_b, name=name)) for name in ("mebeauty", "hot-or-not"))
     run_all(Bench(folded, tmp_path, {}, [me, other]), ROWS[1:], ["1"])
     reading = tmp_path / "order-learning-matched-consistency" / "fold-1"
     before = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
@@ -183,16 +185,16 @@ def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, tmp_path, 
     assert not (reading / "evaluations").exists()
     assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "done"
     found = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
-    network = Consistency(tmp_path / "order-learning-matched" / "fold-1", 0.2)
+    network = Consistency(RunFolder(tmp_path / "order-learning-matched" / "fold-1"), 0.2)
     wanted = network.predict(bench.packed(me, quick_recipe()).centre).value
     assert np.allclose(found, wanted, rtol=1e-5)
     assert not np.allclose(found, before, rtol=1e-5)
-    assert read_run(reading).transfer.keys() == {"mebeauty"}
+    assert read_run(RunFolder(reading)).transfer.keys() == {"mebeauty"}
     assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "there"
 
 
 def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated, tmp_path):
-    me, pairs = Other(replace(drawn_b, name="mebeauty")), Other(unrated)
+    me, pairs = OtherDataset(replace(drawn_b, name="mebeauty")), OtherDataset(unrated)
     votes = {f"{p:03}": Votes(0, 7) for p in range(10)}
     run_all(Bench(folded, tmp_path, {}, [me, pairs]), ROWS[:1], ["1"])
     folder = tmp_path / "regression-matched" / "fold-1"
@@ -206,11 +208,11 @@ def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated
         assert again([pairs], rule).state == "done"
         assert again([pairs], rule).state == "there"
         answer = "with make-up" if rule.votes is None else "majority of votes"
-        assert (read_run(folder).makeup.takes, read_run(folder).makeup.answer) == ("mean", answer)
-    reversed_ = Other(replace(me.rated, scores=me.rated.scores[::-1].copy()))
-    first = read_run(folder).transfer["mebeauty"]
+        assert (read_run(RunFolder(folder)).makeup.takes, read_run(RunFolder(folder)).makeup.answer) == ("mean", answer)
+    reversed_ = OtherDataset(replace(me.rated, scores=me.rated.scores[::-1].copy()))
+    first = read_run(RunFolder(folder)).transfer["mebeauty"]
     assert again([reversed_]).state == "done"
-    second = read_run(folder).transfer["mebeauty"]
+    second = read_run(RunFolder(folder)).transfer["mebeauty"]
     assert (first.fingerprint, second.fingerprint) == (me.rated.fingerprint, reversed_.rated.fingerprint)
     assert first.mae != second.mae
 
@@ -218,25 +220,27 @@ def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated
     path = folder / "evaluations" / "mebeauty.json"
     older = {key: value for key, value in json.loads(path.read_text()).items() if key != "fingerprint"}
     path.write_text(json.dumps(older))
-    assert judged(folder, me, BY_DEFAULT) is None
+    assert judged(RunFolder(folder), me, BY_DEFAULT) is None
     assert again([me], slim=True).state == "done"
-    assert judged(folder, me, BY_DEFAULT) is True
+    assert judged(RunFolder(folder), me, BY_DEFAULT) is True
     path.write_text(json.dumps(older))
     assert again([me]).state == "there"
     assert json.loads(path.read_text()) == older
     assert "checkpoint is gone, so it cannot be tested on mifs as asked" in again([me, pairs]).problem
     path.write_text(json.dumps(older | {"split": "test"}))
-    assert judged(folder, me, BY_DEFAULT) is False
+    assert judged(RunFolder(folder), me, BY_DEFAULT) is False
     path.write_text("[")
-    assert judged(folder, me, BY_DEFAULT) is False
+    assert judged(RunFolder(folder), me, BY_DEFAULT) is False
 
 
 def test_a_pupil_of_each_splits_teacher_is_tested_later(folded, unrated, tmp_path):
     recipe = quick_recipe(epochs=1)
     packed = PackedImages.pack(folded, recipe.model)
-    trial(packed, "fold-1", folded.splits["fold-1"], recipe, tmp_path / "teacher" / "fold-1", Origin("quick", {}))
+    train_and_test(
+        packed, "fold-1", folded.splits["fold-1"], recipe, tmp_path / "teacher" / "fold-1", Origin("quick", {})
+    )
     changes = {"teachers": [str(tmp_path / "teacher" / "{split}")]}
-    for others in ([], [Other(unrated)]):
+    for others in ([], [OtherDataset(unrated)]):
         (outcome,), _ = run_all(Bench(folded, tmp_path / "runs", changes, others), ROWS[1:2], ["1"])
         assert (outcome.state, outcome.problem) == ("done", "")
 
@@ -247,21 +251,21 @@ def test_a_scorer_is_made_again_for_a_reading(folded, drawn_b, tmp_path):
     bench = Bench(folded, tmp_path, {}, slim=True)
     assert [o.state for o in run_all(bench, [ORDER, fewer], ["1"])[0]] == ["done", "done"]
     network, reading = (tmp_path / f"order-learning-{recipe}" / "fold-1" for recipe in ("matched", "matched-fewer"))
-    result = read_run(reading)
+    result = read_run(RunFolder(reading))
     assert result.provenance.settings["references_per_bin"] == 1
     assert result.provenance.changes["references_per_bin"] == 1
     assert result.metrics.coverage is not None
-    assert result.metrics.mae != read_run(network).metrics.mae
+    assert result.metrics.mae != read_run(RunFolder(network)).metrics.mae
     assert len(Scorer.from_pretrained(reading).references) < len(Scorer.from_pretrained(network).references)
     held_out = [pd.read_csv(folder / "held-out.csv") for folder in (network, reading)]
     assert held_out[0]["image"].equals(held_out[1]["image"])
     assert not held_out[0]["value"].equals(held_out[1]["value"])
     assert run_all(bench, [fewer], ["1"])[0][0].state == "there"
-    later = Bench(folded, tmp_path, {}, [Other(replace(drawn_b, name="mebeauty"))])
+    later = Bench(folded, tmp_path, {}, [OtherDataset(replace(drawn_b, name="mebeauty"))])
     assert run_all(later, [fewer], ["1"])[0][0].state == "done"
-    assert read_run(reading).transfer["mebeauty"].images == 80
+    assert read_run(RunFolder(reading)).transfer["mebeauty"].images == 80
     assert run_all(bench, [replace(fewer, changes={"references_per_bin": 2})], ["1"])[0][0].state == "done"
-    assert read_run(reading).provenance.settings["references_per_bin"] == 2
+    assert read_run(RunFolder(reading)).provenance.settings["references_per_bin"] == 2
     assert not (reading / "evaluations").exists()
 
 
@@ -278,7 +282,7 @@ def test_a_network_is_read_with_images_framed_otherwise(folded, tmp_path, monkey
     bench = Bench(folded, tmp_path, {}, slim=True)
     assert [o.state for o in run_all(bench, [ORDER, aligned], ["1"])[0]] == ["done", "done"]
     place = tmp_path / "order-learning-matched-aligned" / "fold-1"
-    network, reading = read_run(tmp_path / "order-learning-matched" / "fold-1"), read_run(place)
+    network, reading = read_run(RunFolder(tmp_path / "order-learning-matched" / "fold-1")), read_run(RunFolder(place))
     whole = PackedImages.pack(folded, quick_recipe().model)
     mirrored = replace(whole, pixels=whole.pixels.flip(-1))
     assert network.provenance.data.pixels == whole.checksum

@@ -7,7 +7,7 @@ import pytest
 from measured import elsewhere, five_folds, groups, measured, whole_row
 from uol.cli.experiment import KINDS as OFFERED
 from uol.errors import CallError, UolError
-from uol.runs.protocols import wilson
+from uol.ratings.metrics import share_interval
 from uol.runs.result import write_result
 from uol.studies.figures import groups_of_rows
 from uol.studies.plans import PLANS
@@ -88,7 +88,7 @@ def test_the_brief_table_has_the_first_training_of_a_recipe():
 def test_makeup_and_range():
     (row,) = view("makeup", Source(whole_row())).rows
     assert (row["accuracy"], row["pairs"], row["answer"]) == (pytest.approx(80 / 107), 107, "with make-up")
-    assert row["interval"] == "{:.4f}–{:.4f}".format(*wilson(80 / 107, 107))
+    assert row["interval"] == "{:.4f}–{:.4f}".format(*share_interval(80 / 107, 107))
     assert row["paper_accuracy"] == 0.9231
     (row,) = view("range", Source(whole_row())).rows
     assert (row["least"], row["most"], row["covered"]) == (1.5, 4.5, pytest.approx(3 / 3.75))

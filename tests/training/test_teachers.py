@@ -20,7 +20,7 @@ from uol.ratings.rated_images import Split
 from uol.ratings.scale import Scale
 from uol.runs import run as training_run
 from uol.runs.run import hold_out, run, taught
-from uol.runs.train_and_test import Origin, trial
+from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring.config import PanelConfig
 from uol.scoring.released import find_model, names
 from uol.scoring.scorer import Scorer
@@ -237,10 +237,10 @@ def test_each_split_has_its_own_teacher_and_no_other_is_taken(drawn, tmp_path):
     origin = Origin("quick", {})
     pupil = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "{split}")])
     with pytest.raises(CallError, match="no such model folder"):
-        trial(packed, "fold-1", one, pupil, tmp_path / "pupil", origin)
-    trial(packed, "fold-1", one, quick_recipe(epochs=1), tmp_path / "teachers" / "fold-1", origin)
-    result = trial(packed, "fold-1", one, pupil, tmp_path / "pupil", origin)
+        train_and_test(packed, "fold-1", one, pupil, tmp_path / "pupil", origin)
+    train_and_test(packed, "fold-1", one, quick_recipe(epochs=1), tmp_path / "teachers" / "fold-1", origin)
+    result = train_and_test(packed, "fold-1", one, pupil, tmp_path / "pupil", origin)
     assert result.provenance.settings["teachers"] == list(pupil.teachers)
     fixed = quick_recipe(epochs=1, teachers=[str(tmp_path / "teachers" / "fold-1" / "model")])
     with pytest.raises(CallError, match="was trained on fold-1, with images that fold-2 tests on"):
-        trial(packed, "fold-2", other, fixed, tmp_path / "second", origin)
+        train_and_test(packed, "fold-2", other, fixed, tmp_path / "second", origin)

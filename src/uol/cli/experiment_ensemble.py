@@ -107,8 +107,8 @@ def _of_networks(
     """Build, test and keep the ensemble of each fold."""
     from uol.order.config import ModelConfig, common_view
     from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
-    from uol.runs.protocols import read_votes
-    from uol.runs.transfer import MakeupRule, Other, judge_elsewhere, load_others, pack_other
+    from uol.runs.makeup import read_votes
+    from uol.runs.transfer import MakeupRule, OtherDataset, judge_elsewhere, load_others, pack_other
     from uol.scoring.released import choose_device
     from uol.storage import provenance
     from uol.training.batches import PackedImages
@@ -121,7 +121,7 @@ def _of_networks(
     say(f"{len(folds)} ensembles of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}
 
-    def packed(other: Other, config: ModelConfig) -> PackedImages:
+    def packed(other: OtherDataset, config: ModelConfig) -> PackedImages:
         if (other.name, config) not in read_already:
             with progress_bar(f"reading {other.name}", len(other.rated)) as update:
                 read_already[other.name, config] = pack_other(other, config, lambda done, _: update(done))
@@ -132,7 +132,7 @@ def _of_networks(
         started = provenance.now()
         networks = [network.to(where) for network in load_networks(fold)]
         config = common_view([network.config for network in networks])
-        images = packed(Other(rated), config)
+        images = packed(OtherDataset(rated), config)
         made = build(fold, networks, images)
         result = keep(made, fold, images, name, started)
         for other in others:
@@ -141,5 +141,5 @@ def _of_networks(
             predictor, fingerprint = EnsemblePredictor(made), other.rated.fingerprint
             judge_elsewhere(predictor, packed(other, config), framing, fold.folder, threshold, rule, fingerprint)
         results.append(result)
-        say(f"model: {fold.folder / 'model'}")
+        say(f"model: {fold.folder.model}")
     return results

@@ -51,7 +51,7 @@ def run(
     Example: uol experiment run modules --root SCUT-FBP5500_v2 --init vgg16.safetensors --also mebeauty=MEBeauty --add
     """
     from uol import datasets
-    from uol.runs.protocols import read_votes
+    from uol.runs.makeup import read_votes
     from uol.runs.transfer import MakeupRule, load_others
     from uol.storage.provenance import check_reproducible
     from uol.studies.plans import find_plan

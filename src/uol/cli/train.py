@@ -26,6 +26,7 @@ from uol.errors import CallError
 if TYPE_CHECKING:
     from uol.order.config import ModelConfig
     from uol.ratings.rated_images import RatedImages, Split
+    from uol.runs.folder import RunFolder
     from uol.runs.result import KnownRaters, Result
     from uol.training.batches import PackedImages
 
@@ -63,21 +64,24 @@ def train(
     """
     from uol.datasets.choosing import choose_panels
     from uol.ratings.splits import choose_splits
+    from uol.runs.folder import RunFolder
     from uol.runs.lineage import check_teachers
-    from uol.runs.multi_panel import Divided
+    from uol.runs.multi_panel import PanelSplit
     from uol.runs.run import check_before_reading
-    from uol.runs.train_and_test import MODEL, RESULT, Origin, trial
+    from uol.runs.train_and_test import Origin, train_and_test
     from uol.training.recipe import load_recipe, parse_changes
 
     asked = parse_changes(changes or [], init)
     settings = load_recipe(recipe, asked)
+    RunFolder(out).check_unlocked()
     check_before_reading(settings, 1 + len(panels or []))
     rated = load(chosen)
     splits = choose_splits(rated, split)
     others = _load_panels(rated, choose_panels(panels or [], read_panels or []))
-    folders = {name: out / name if split == "all" else out for name in splits}
+    folders = {name: RunFolder(out / name if split == "all" else out) for name in splits}
     for name, parts in splits.items():
-        if not (folders[name] / RESULT).is_file():  # a finished run does not need its teachers
+        folders[name].check_unlocked()
+        if not folders[name].finished:  # a finished run does not need its teachers
             own = settings.for_split(name)
             check_teachers(own, rated, name, parts, None if others else parts.train)
             for other in others:
@@ -85,17 +89,17 @@ def train(
     packed = _pack(rated, settings.model)
     also = []
     for panel, name, parts in others:
-        also.append(Divided(_pack(panel, settings.model), name, parts))
+        also.append(PanelSplit(_pack(panel, settings.model), name, parts))
         say(f"also trained on {panel.name}, {name}: {len(parts.train)} images")
     rows: list[dict[str, Any]] = []
     for name, parts in splits.items():
         say(f"{settings.method} on {rated.name}, {name}: {len(parts.train)} images, {settings.epochs} epochs")
         with progress_bar("training", settings.epochs) as update:
-            result = trial(
-                packed, name, parts, settings, folders[name], Origin(Path(recipe).stem, asked),
-                lambda epoch: update(epoch.epoch, f"loss {epoch.losses['total']:.4f}"), beside=also,
+            result = train_and_test(
+                packed, name, parts, settings, folders[name].path, Origin(Path(recipe).stem, asked),
+                lambda epoch: update(epoch.epoch, f"loss {epoch.losses['total']:.4f}"), others=also,
             )  # fmt: skip
-        model = folders[name] / MODEL
+        model = folders[name].model
         say(f"model: {model}" if model.is_dir() else f"{settings.method} makes no model folder")
         if result is None:
             say("there are no test images")
@@ -175,17 +179,15 @@ def _load_panels(
     return found
 
 
-def _rows(result: Result, data: str, folder: Path) -> list[dict[str, Any]]:
+def _rows(result: Result, data: str, folder: RunFolder) -> list[dict[str, Any]]:
     """A row for each panel's test images; says what else there is to know of them."""
-    from uol.runs.multi_panel import PANELS
-
     first = {"data": data, "split": result.split, **result.metrics.model_dump()}
     rows = [first | _known_raters(f"{data}, {result.split}", result.known_raters)]
     for panel in result.provenance.panels or ():
         if panel.left_out:
             say(f"{panel.name}: {panel.left_out} training images are left out, since they are copies of test images")
     for name, figures in (result.beside or {}).items():
-        say(f"model on the scale of {name}: {folder / PANELS / name / 'model'}")
+        say(f"model on the scale of {name}: {folder.panel(name).model}")
         row = figures.model_dump(exclude={"trained", "score_sd", "replicates", "known_raters", "split"})
         known = _known_raters(f"{name}, {figures.split}", figures.known_raters)
         rows.append({"data": name, "split": figures.split, **row, **known})

@@ -44,6 +44,14 @@ def pearson_gap(pc: float, free: int, other: float, other_free: int) -> tuple[fl
     return gap - math.hypot(pc - one[0], two[1] - other), gap + math.hypot(one[1] - pc, other - two[0])
 
 
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """95 % of a share of n, Wilson's: (p + z²/2n ± z·√(p(1 − p)/n + z²/4n²)) / (1 + z²/n); it may be a mean share."""
+    square = _NORMAL**2 / n
+    half = _NORMAL * math.sqrt(share * (1 - share) / n + square / (4 * n))
+    low, high = ((share + square / 2 + end) / (1 + square) for end in (-half, half))
+    return max(0.0, low), min(1.0, high)
+
+
 def spearman(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Spearman rank correlation; NaN where either side is constant."""
     return pearson(rankdata(np.asarray(truth)), rankdata(np.asarray(predicted)))

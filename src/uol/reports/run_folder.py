@@ -1,4 +1,4 @@
-"""What a run folder holds, read for a report: what is missing is left out, what is damaged is named."""
+"""A run folder as a report shows it: missing files are left out, damaged ones are refused by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from safetensors import SafetensorError, safe_open
 from uol.errors import CallError, UolError
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import LENIENCY
-from uol.runs.folder import run_folders
+from uol.runs.folder import RunFolder, run_folders
+from uol.scoring.config import CONFIG
+from uol.scoring.folder import REFERENCES
 from uol.storage.csv_text import unguarded_frame
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
@@ -64,9 +66,9 @@ class Run:
 
     @property
     def scale(self) -> Scale | None:
-        """The panel's scale, where the run folder tells it."""
-        panel, told = part(self.model, "panel"), part(self.provenance, "data").get("scale")
-        low, high = told if isinstance(told, list) and len(told) == 2 else (panel.get("low"), panel.get("high"))
+        """The panel's scale, if the run folder records it."""
+        panel, ends = part(self.model, "panel"), part(self.provenance, "data").get("scale")
+        low, high = ends if isinstance(ends, list) and len(ends) == 2 else (panel.get("low"), panel.get("high"))
         return Scale(float(low), float(high)) if number(low) and number(high) and low < high else None
 
     @property
@@ -86,25 +88,25 @@ def read_runs(folder: str | os.PathLike[str]) -> list[Run]:
     return runs
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: RunFolder) -> Run:
     """Everything a report needs of one run folder."""
-    result = _read(folder / "result.json", _json, _NOTHING)
-    predictions = _read(folder / "predictions.csv", _predictions, None)
+    result = _read(folder.result, _json, _NOTHING)
+    predictions = _read(folder.predictions, _predictions, None)
     complete = (
         None if predictions is None else predictions.loc[np.isfinite(predictions["score"] + predictions["value"])]
     )
-    losses = _read(folder / "metrics.csv", _losses, None)
+    losses = _read(folder.metrics, _losses, None)
     return Run(
-        name=folder.resolve().name,
-        settings=_read(folder / "recipe.yaml", _yaml, _NOTHING) or part(part(result, "provenance"), "settings"),
+        name=folder.path.resolve().name,
+        settings=_read(folder.recipe, _yaml, _NOTHING) or part(part(result, "provenance"), "settings"),
         result=result,
-        model=_read(folder / "model" / "config.json", _json, _NOTHING),
+        model=_read(folder.model / CONFIG, _json, _NOTHING),
         losses=losses if losses is not None and len(losses) else None,
         predictions=complete.reset_index(drop=True) if complete is not None and len(complete) else None,
         left_out=0 if predictions is None or complete is None else len(predictions) - len(complete),
-        references=_read(folder / "model" / "references.safetensors", _reference_scores, None),
+        references=_read(folder.model / REFERENCES, _reference_scores, None),
         evaluations=tuple(_evaluations(folder, result)),
-        last_event=_read(folder / "log.txt", _last_line, ""),
+        last_event=_read(folder.log_file, _last_line, ""),
     )
 
 
@@ -166,10 +168,10 @@ def _reference_scores(path: Path) -> npt.NDArray[np.float64] | None:
     return scores[np.isfinite(scores)] if np.isfinite(scores).any() else None
 
 
-def _evaluations(folder: Path, result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _evaluations(folder: RunFolder, result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Figures on other data sets: files of their own, and those in the result that have none."""
     found: list[Mapping[str, Any]] = []
-    for path in sorted((folder / "evaluations").glob("*.json")):
+    for path in folder.evaluation_files():
         values = _read(path, _json, _NOTHING)
         found.append({"data": path.stem, **part(values, "metrics"), **values})
     known = {str(row["data"]) for row in found}

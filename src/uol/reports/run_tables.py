@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
-from scipy.stats import binomtest, norm, t
+from scipy.stats import norm, t
 
 from uol.order.order import order_accuracy
 from uol.ratings import metrics
@@ -92,11 +92,11 @@ def coverage_rows(table: pd.DataFrame) -> list[Row]:
     for label, middle, members in _bins(table["value"].to_numpy()):
         inside = table.iloc[members]
         held = int(inside["score"].between(inside["low"], inside["high"]).sum())
-        interval = binomtest(held, len(inside)).proportion_ci(method="wilson")
+        low, high = metrics.share_interval(held / len(inside), len(inside))
         rows.append(
             {
                 "bin": label, "middle": middle, "images": len(inside), "coverage": held / len(inside),
-                "low": float(interval.low), "high": float(interval.high),
+                "low": low, "high": high,
                 "width": float((inside["high"] - inside["low"]).mean()),
             }
         )  # fmt: skip

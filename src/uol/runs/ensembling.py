@@ -1,4 +1,4 @@
-"""Ensembles of finished runs: matched fold by fold, calibrated on images none was trained on, tested, kept as runs."""
+"""Ensembles of finished runs, asked together: matched fold by fold, calibrated on held-out images, tested, kept."""
 
 from __future__ import annotations
 
@@ -15,33 +15,29 @@ from uol.errors import CallError
 from uol.ratings.rated_images import Indices, RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import Evaluation, evaluate, predictions_table
-from uol.runs.folder import is_run, run_folders
+from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
-from uol.runs.lineage import teachers_together
-from uol.runs.multi_panel import PANELS, OwnSplit
+from uol.runs.lineage import Lineage, teachers_together
 from uol.runs.predictions import spread_of, tested_parts
-from uol.runs.result import Member, Name, PanelData, Result, read_result, write_result
-from uol.runs.run import RECIPE, held_out_rows
-from uol.runs.train_and_test import MODEL, PREDICTIONS, RESULT, log
-from uol.runs.transfer import remove_evaluations
+from uol.runs.result import Member, Name, PanelData, Result
+from uol.runs.run import held_out_rows
 from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
-from uol.scoring.folder import PROVENANCE, load_scorer
+from uol.scoring.folder import load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
-from uol.storage.csv_text import frame_text
-from uol.storage.files import plain, write_text
+from uol.storage.files import plain
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe, stored_recipe
 
-Combined: TypeAlias = Literal["scores", "predictions"]  # what of the members is averaged
+Combined: TypeAlias = Literal["scores", "predictions"]  # what is averaged; with predictions no network is asked
 SEVERAL = "ensemble"  # stands for the method of members of several
 
 
 class MemberRun(NamedTuple):
     """A finished run that becomes a member: its folder, what it measured, and its settings."""
 
-    folder: Path
+    folder: RunFolder
     result: Result
     recipe: Recipe
 
@@ -51,11 +47,11 @@ class Fold(NamedTuple):
 
     split: str
     members: list[MemberRun]
-    folder: Path
+    folder: RunFolder
 
 
 class EnsemblePredictor:
-    """An ensemble as what can be tested on other data sets."""
+    """An ensemble that can be tested on other data sets."""
 
     def __init__(self, scorer: EnsembleScorer) -> None:
         self.scale: Scale = scorer.panel.scale
@@ -70,7 +66,7 @@ class EnsemblePredictor:
 def match_runs(
     folders: Sequence[Path], rated: RatedImages, out: Path, name: str, combine: Combined = "scores"
 ) -> list[Fold]:
-    """The runs of folders by their split; everything that can be refused without a network is refused here."""
+    """The runs of folders, by split; whatever can be refused without loading a network is refused here."""
     try:
         TypeAdapter(Name).validate_python(name)
     except ValidationError as error:
@@ -78,19 +74,19 @@ def match_runs(
     found: dict[str, list[MemberRun]] = {}
     seen: set[Path] = set()
     for folder in (run for given in folders for run in _tested_runs(given)):
-        if folder.resolve() in seen:
+        if folder.path.resolve() in seen:
             raise CallError(f"{folder}: given twice")
-        seen.add(folder.resolve())
+        seen.add(folder.path.resolve())
         run = _read_run(folder, rated, combine)
         found.setdefault(run.result.split, []).append(run)
     sizes = {len(members) for members in found.values()}
     if len(sizes) > 1:
-        told = ", ".join(f"{split}: {len(members)}" for split, members in found.items())
-        raise CallError(f"every fold needs the same number of runs ({told})")
+        counts = ", ".join(f"{split}: {len(members)}" for split, members in found.items())
+        raise CallError(f"every fold needs the same number of runs ({counts})")
     if sizes.pop() < FEWEST_MEMBERS:
         raise CallError(f"an ensemble needs at least {FEWEST_MEMBERS} runs of each fold; name another run folder")
-    single = len(found) == 1 and all(is_run(folder) for folder in folders)
-    folds = [Fold(split, members, out if single else out / split) for split, members in found.items()]
+    single = len(found) == 1 and all(RunFolder(folder).begun for folder in folders)
+    folds = [Fold(split, members, RunFolder(out if single else out / split)) for split, members in found.items()]
     for fold in folds:
         _check_different(fold)
         _check_panels(fold)
@@ -111,7 +107,7 @@ def build(fold: Fold, members: Sequence[Scorer], packed: PackedImages) -> Ensemb
 
 def load_networks(fold: Fold) -> list[Scorer]:
     """The networks of a fold's runs, which must be of one panel and see images framed alike."""
-    members = [load_scorer(member.folder / MODEL) for member in fold.members]
+    members = [load_scorer(member.folder.model) for member in fold.members]
     check_members(members)
     return members
 
@@ -126,11 +122,12 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     held_out = len(_held_out(fold, len(split.train)))
     data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}
     result = result_of(fold, packed.rated, name, (started, code), "scores", table, figures, data)
-    if not (fold.folder / RESULT).is_file():  # else it is of the same ensemble, and so are the evaluations
-        remove_evaluations(fold.folder)
-    ensemble.save_pretrained(fold.folder / MODEL)
-    write_text(fold.folder / PREDICTIONS, frame_text(table, digits=6))
-    keep_result(fold, result)
+    with fold.folder.locked():
+        if not fold.folder.finished:  # if it has, the evaluations are of the same ensemble
+            fold.folder.remove_evaluations()
+        ensemble.save_pretrained(fold.folder.model)
+        fold.folder.write_predictions(table)
+        keep_result(fold, result)
     return result
 
 
@@ -143,12 +140,12 @@ def result_of(
     table: pd.DataFrame,
     figures: Evaluation,
     data: dict[str, Any],
-    beside: dict[str, Any] | None = None,
+    on_panels: dict[str, Any] | None = None,
 ) -> Result:
     """The result of a fold's ensemble, from its predictions and figures on the test images.
 
-    `begun` is when its making began, and with which code; `data` says what only its maker knows of the images: their
-    pixels, how many trained and how many were held out; `beside` has figures on other panels that all have learnt.
+    `begun` is when the work began, and with which code; `data` has the checksum of pixels and the numbers of images
+    that trained and were held out; `on_panels` has figures on other panels that trained all members.
     """
     split = rated.splits[fold.split]
     results = [member.result for member in fold.members]
@@ -173,7 +170,7 @@ def result_of(
         "hardware": provenance.hardware(),
         "seconds": None if None in seconds else sum(value for value in seconds if value is not None),
         "seconds_per_epoch": None,
-        "members": [described(member).model_dump() for member in fold.members],
+        "members": [member_of(member).model_dump() for member in fold.members],
         "panels": None if panels is None else [panel.model_dump() for panel in panels],
     }
     return Result.model_validate(
@@ -189,7 +186,7 @@ def result_of(
                 "metrics": figures,
                 "score_sd": float(np.std(rated.scores[split.test])),
                 "transfer": {},
-                "beside": beside or None,
+                "beside": on_panels or None,
                 "spread": spread_of(table, rated.scale).model_dump(),
                 **tested_parts(table, rated.fingerprint, fold.split),
                 "provenance": made,
@@ -206,13 +203,13 @@ def _panels(results: Sequence[Result]) -> list[PanelData] | None:
 
 def keep_result(fold: Fold, result: Result) -> None:
     """Write an ensemble's result, the last of what its folder holds, and a line of its log."""
-    write_result(fold.folder / RESULT, result)
+    fold.folder.write_result(result)
     made, pc = result.provenance, result.metrics.pc
-    told = "undefined" if pc is None else f"{pc:.4f}"
-    log(fold.folder, f"{made.command} (commit {made.commit}, {fold.split}): PC {told}")
+    shown = "undefined" if pc is None else f"{pc:.4f}"
+    fold.folder.log(f"{made.command} (commit {made.commit}, {fold.split}): PC {shown}")
 
 
-def described(member: MemberRun) -> Member:
+def member_of(member: MemberRun) -> Member:
     """A member as an ensemble's provenance names it."""
     result, made = member.result, member.result.provenance
     return Member(
@@ -227,47 +224,47 @@ def described(member: MemberRun) -> Member:
     )
 
 
-def _tested_runs(folder: Path) -> list[Path]:
-    """The run in a folder, or those in its subfolders but for one that every image trained, which has no fold."""
+def _tested_runs(folder: Path) -> list[RunFolder]:
+    """The run in a folder, or those in its subfolders except one that was trained on every image, which has no fold."""
     runs = run_folders(folder)
-    if runs == [folder]:
-        return runs
-    return [run for run in runs if (run / RESULT).is_file() or not (run / PROVENANCE).is_file()] or runs
+    return [run for run in runs if run.finished or not run.provenance.is_file()] or runs
 
 
-def _read_run(folder: Path, rated: RatedImages, combine: Combined) -> MemberRun:
-    if not (folder / RESULT).is_file():
-        raise CallError(f"{folder}: no {RESULT}: the run has not finished, or has no images to test on")
-    result = read_result(folder / RESULT)
+def _read_run(folder: RunFolder, rated: RatedImages, combine: Combined) -> MemberRun:
+    if not folder.finished:
+        raise CallError(f"{folder}: no {folder.result.name}: the run has not finished, or has no images to test on")
+    result = folder.read_result()
     if result.ensemble > 1:
         raise CallError(f"{folder}: an ensemble already; name the runs it is made of")
-    if combine == "predictions" and not (folder / PREDICTIONS).is_file():
-        raise CallError(f"{folder}: no {PREDICTIONS}, which is what is averaged")
-    if combine != "predictions" and not (folder / MODEL).is_dir():
+    if combine == "predictions" and not folder.predictions.is_file():
+        raise CallError(f"{folder}: no {folder.predictions.name}, which is what is averaged")
+    if combine != "predictions" and not folder.model.is_dir():
         raise CallError(f"{folder}: a run without a model folder; method {result.method} makes none, or it is gone")
-    if result.provenance.data.fingerprint != rated.fingerprint:
-        raise CallError(f"{folder}: was trained on other images or ratings than those of {rated.name} given here")
+    if result.provenance.data.fingerprint != rated.fingerprint:  # of the first panel, if several trained it
+        raise CallError(f"{folder}: was trained on different images or ratings than those of {rated.name} given here")
     if result.split not in rated.splits:
         raise CallError(
             f"{folder}: was trained on {result.split}, which is no split of {rated.name} itself; an ensemble needs one"
         )
-    OwnSplit(result.split, Path(), result.provenance.data.division).check(folder, rated)
+    trained = Lineage.of(result).split_of(rated.fingerprint)
+    if trained is not None:
+        trained.check(folder, rated)
     if combine != "predictions" and result.provenance.panels:
         raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")
     data = result.provenance.data
     whole = data.training + data.held_out == len(rated.splits[result.split].train)
     if combine != "predictions" and not whole:
-        raise CallError(f"{folder}: was trained on a part of {result.split} only, so what it held out is not known")
-    return MemberRun(folder, result, stored_recipe(result.provenance.settings, str(folder / RESULT)))
+        raise CallError(f"{folder}: was trained on a part of {result.split} only: what it held out is not known")
+    return MemberRun(folder, result, stored_recipe(result.provenance.settings, str(folder.result)))
 
 
 def _check_panels(fold: Fold) -> None:
-    """Refuse networks that were trained beside different panels: what their mean has learnt from could not be named."""
+    """Refuse networks that were trained on different panels: what their mean was trained on could not be named."""
     several = [member for member in fold.members if member.result.provenance.panels]
-    told = [[(p.name, p.fingerprint, p.split) for p in one.result.provenance.panels or ()] for one in several]
-    for member, panels in zip(several, told, strict=True):
-        if panels != told[0]:
-            raise CallError(f"{member.folder}: was trained with other panels beside than {several[0].folder}")
+    panels = [[(p.name, p.fingerprint, p.split) for p in one.result.provenance.panels or ()] for one in several]
+    for member, trained in zip(several, panels, strict=True):
+        if trained != panels[0]:
+            raise CallError(f"{member.folder}: was trained on different panels than {several[0].folder}")
 
 
 def _check_different(fold: Fold) -> None:
@@ -275,7 +272,7 @@ def _check_different(fold: Fold) -> None:
     for place, member in enumerate(fold.members):
         for other in fold.members[:place]:
             if _trained_as(member) == _trained_as(other) or member.result.network == other.result.network:
-                raise CallError(f"{member.folder}: the network of {other.folder}, copied or read again; it counts once")
+                raise CallError(f"{member.folder}: the same network as {other.folder}; it counts once")
 
 
 def _check_alike(fold: Fold, images: int) -> None:
@@ -286,44 +283,44 @@ def _check_alike(fold: Fold, images: int) -> None:
         raise CallError(f"{first.folder}: held out no images, and an ensemble is calibrated on those")
     for member in fold.members[1:]:
         if member.result.method != first.result.method:
-            told = f"{first.result.method} and {member.result.method}"
-            raise CallError(f"{member.folder}: members of an ensemble must be of one method, not {told}")
+            both = f"{first.result.method} and {member.result.method}"
+            raise CallError(f"{member.folder}: members of an ensemble must be of one method, not {both}")
         if not np.array_equal(held_out_rows(images, member.recipe)[1], kept):
             raise CallError(
-                f"{member.folder}: held out other images than {first.folder}, so that none is left to calibrate on; "
+                f"{member.folder}: held out different images than {first.folder}, which leaves none to calibrate on; "
                 "train with the same held_out and held_out_seed"
             )
 
 
 def _trained_as(member: MemberRun) -> tuple[Any, ...]:
-    """What no two trainings share: settings too, for one second may see several begin."""
+    """What identifies a training: settings too, because several may begin in one second."""
     result, made = member.result, member.result.provenance
     return result.recipe, result.seed, made.started, made.commit, made.settings
 
 
-def panels_beside(fold: Fold) -> list[PanelData]:
-    """The panels that any of a fold's members has learnt beside the first."""
+def other_panels(fold: Fold) -> list[PanelData]:
+    """The panels after the first that trained any of a fold's members."""
     found = {panel.name: panel for member in fold.members for panel in (member.result.provenance.panels or [])[1:]}
     return list(found.values())
 
 
 def _check_place(fold: Fold, name: str, combine: Combined) -> None:
     """Refuse a folder with another run in it; the same ensemble is made again in its place."""
-    if (fold.folder / RECIPE).exists():
+    if fold.folder.recipe.exists():
         raise CallError(f"{fold.folder}: holds a training run; choose another folder")
-    panels = fold.folder / PANELS
-    if panels.is_dir() and {entry.name for entry in panels.iterdir()} - {panel.name for panel in panels_beside(fold)}:
-        raise CallError(f"{panels}: is of something else than this ensemble; choose another folder")
-    if (fold.folder / RESULT).is_file():
-        there = read_result(fold.folder / RESULT)
-        if there.provenance.members != [described(member) for member in fold.members]:
-            raise CallError(f"{fold.folder}: holds the result of other networks; choose another folder")
+    panels = fold.folder.panels
+    if panels.is_dir() and {entry.name for entry in panels.iterdir()} - {panel.name for panel in other_panels(fold)}:
+        raise CallError(f"{panels}: holds panels that this ensemble was not trained on; choose another folder")
+    if fold.folder.finished:
+        there = fold.folder.read_result()
+        if there.provenance.members != [member_of(member) for member in fold.members]:
+            raise CallError(f"{fold.folder}: holds the result of different networks; choose another folder")
         if there.recipe != name:
             raise CallError(f"{fold.folder}: holds the ensemble named {there.recipe}; choose another folder")
         if there.provenance.changes.get("combine") != combine:
             raise CallError(f"{fold.folder}: holds an ensemble combined in another way; choose another folder")
-    if combine == "predictions" and (fold.folder / MODEL).exists():
-        raise CallError(f"{fold.folder}: holds a model, which says other things than a mean; choose another folder")
+    if combine == "predictions" and fold.folder.model.exists():
+        raise CallError(f"{fold.folder}: holds a model, whose scores differ from the mean; choose another folder")
 
 
 def _held_out(fold: Fold, images: int) -> Indices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,15 +14,15 @@ from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.ratings.splits import WHOLE, choose_splits, find_split, tested_images
 from uol.runs.evaluation import LENIENCY, Evaluation
-from uol.runs.folder import run_folders
+from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
-from uol.runs.multi_panel import PANELS, own_split
+from uol.runs.lineage import read_lineage
 from uol.runs.predictions import known_raters_of
-from uol.runs.result import KnownRaters, read_result
-from uol.runs.train_and_test import MODEL, RESULT, evaluate_on, keep_evaluation
+from uol.runs.result import KnownRaters
+from uol.runs.train_and_test import evaluate_on, keep_evaluation
 from uol.scoring import released
 from uol.scoring.config import CONFIG
-from uol.scoring.folder import PROVENANCE, load_model
+from uol.scoring.folder import load_model
 from uol.training.batches import PackedImages
 
 
@@ -36,11 +35,14 @@ class Evaluated(NamedTuple):
 
 
 class TestedPart(NamedTuple):
-    """The split whose images test a model (None: all images), whether it trained the model, and the panel's folder."""
+    """The split whose images test a model (None: all images), the model that answers, and where figures are kept.
+
+    Figures on a data set that trained the model are not kept, nor those of a model outside a run.
+    """
 
     split: str | None
-    trained: bool
-    panel: Path
+    model: Path
+    keep_in: RunFolder | None
 
 
 def find_models(model: Path) -> list[Path]:
@@ -48,13 +50,13 @@ def find_models(model: Path) -> list[Path]:
     if not model.exists() and str(model) in released.names():
         return [released.find_model(model)]
     if (model / CONFIG).is_file():
-        in_a_run = model.name == MODEL and (model.parent / RESULT).is_file()
-        return [model.parent if in_a_run else model]
+        run = RunFolder(model.parent)
+        return [run.path if run.model == model and run.finished else model]
     runs = run_folders(model)
     for run in runs:
-        if not (run / MODEL).is_dir():
+        if not run.model.is_dir():
             raise CallError(f"{run}: a run without a model folder: it has not finished, or its method makes none")
-    return runs
+    return [run.path for run in runs]
 
 
 def evaluate_model(
@@ -66,62 +68,43 @@ def evaluate_model(
     pack: Callable[[ModelConfig], PackedImages],
 ) -> Evaluated:
     """Evaluate a model, and keep the figures in its run folder if the data set did not train it."""
-    name, trained, panel = find_tested_part(run, rated, split)
-    scorer = load_model(run / panel / MODEL if (run / MODEL).is_dir() else run)
+    name, model, keep_in = find_tested_part(run, rated, split)
+    scorer = load_model(model)
     scorer.to(device)
     config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing})
     packed = pack(config)
     test = packed if name is None else packed.subset(tested_images(rated, name))
     figures, predictions = evaluate_on(scorer, test)
-    keeper = _keeper(run)
-    if keeper is not None and not trained:
-        keep_evaluation(keeper, rated.name, name, config.framing, figures, predictions)
+    if keep_in is not None:
+        keep_evaluation(keep_in, rated.name, name, config.framing, figures, predictions)
     return Evaluated(name, figures, _known_raters(packed, name, predictions, scorer.panel.scale))
 
 
-def find_tested_part(run: Path, rated: RatedImages, split: str | None) -> TestedPart:
-    """Which images test a model.
+def find_tested_part(folder: Path, rated: RatedImages, split: str | None) -> TestedPart:
+    """Which images test the model in a run folder or model folder.
 
     On the data set that trained it, these are the test images of its split, with the model of that panel. Another data
     set is used whole if it has several splits and none is named.
     """
-    home = _home(run)
-    if (home / RESULT).is_file():
-        trained = own_split(read_result(home / RESULT), rated.fingerprint)
-        if trained is not None:
-            name, panel, _ = trained
-            trained.check(run, rated)
-            if split not in (None, "all") and name not in choose_splits(rated, split):
-                raise CallError(f"{run} was trained on images of that split; its split is {name}")
-            if not len(tested_images(rated, name)):
-                raise CallError(f"{run} was trained on every image of {rated.name}: none is left to test it on")
-            return TestedPart(name, True, panel)
-    if _trained_on_all(home, rated):
-        raise CallError(f"{run} was trained on every image of {rated.name}: none is left to test it on")
+    run, lineage = RunFolder(folder), read_lineage(folder)
+    of_run = run.model.is_dir()
+    trained = None if lineage is None else lineage.split_of(rated.fingerprint)
+    if trained is not None:
+        trained.check(folder, rated)
+        if not len(tested_images(rated, trained.name)):
+            raise CallError(f"{folder} was trained on every image of {rated.name}: none is left to test it on")
+        if split not in (None, "all") and trained.name not in choose_splits(rated, split):
+            raise CallError(f"{folder} was trained on images of that split; its split is {trained.name}")
+        return TestedPart(trained.name, trained.folder(run).model if of_run else folder, None)
     if split == "all":
         raise CallError(f"--split all: for networks that were trained on the folds of {rated.name}; name one split")
-    if split == WHOLE or (split is None and len(rated.splits) != 1):
-        return TestedPart(None, False, Path())
-    return TestedPart(next(iter(choose_splits(rated, split))), False, Path())
-
-
-def _home(model: Path) -> Path:
-    """The run folder of a panel's model (panels/NAME/model in it); any other folder as it is."""
-    place = model.resolve()
-    return place.parents[2] if place.name == MODEL and place.parent.parent.name == PANELS else model
-
-
-def _keeper(model: Path) -> Path | None:
-    """The folder that keeps evaluations of a model: its run, or the panel's folder in the run; None outside a run."""
-    if (model / MODEL).is_dir():
-        return model
-    return model.resolve().parent if _home(model) != model else None
-
-
-def _trained_on_all(run: Path, rated: RatedImages) -> bool:
-    made = json.loads((run / PROVENANCE).read_text(encoding="utf-8")) if (run / PROVENANCE).is_file() else {}
-    learnt = [made["data"], *made.get("panels", [])] if made else []
-    return rated.fingerprint in [data["fingerprint"] for data in learnt]
+    whole = split == WHOLE or (split is None and len(rated.splits) != 1)
+    name = None if whole else next(iter(choose_splits(rated, split)))
+    if of_run:
+        return TestedPart(name, run.model, run)
+    panel = RunFolder(folder.resolve().parent)
+    of_panel = panel.path.parent == RunFolder.of_model(folder).panels.resolve()
+    return TestedPart(name, folder, panel if of_panel else None)
 
 
 def _known_raters(

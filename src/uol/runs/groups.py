@@ -14,7 +14,7 @@ from scipy.stats import t
 
 from uol.ratings import metrics
 from uol.runs.evaluation import LENIENCY
-from uol.runs.result import Group, Metrics, Others
+from uol.runs.result import Group, Others
 
 PREDICTION_COLUMNS = ("image", "score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 FEWEST = 10  # images: with fewer a correlation says nothing
@@ -53,34 +53,6 @@ def _figures(inside: pd.DataFrame, outside: pd.DataFrame) -> Group:
 def _pc(table: pd.DataFrame) -> float | None:
     pc = metrics.pearson(table["score"], table["value"])
     return None if math.isnan(pc) else round(pc, 5)
-
-
-def with_others(kept: dict[str, Group] | None, fresh: dict[str, Group]) -> dict[str, Group]:
-    """Figures as they were kept, with what newly made ones tell of other images where that was not kept yet."""
-    if kept is None:
-        return fresh
-    told = {name: group.others or (fresh[name].others if name in fresh else None) for name, group in kept.items()}
-    return {name: group.model_copy(update={"others": told[name]}) for name, group in kept.items()}
-
-
-def with_complements(groups: dict[str, Group], whole: Metrics) -> dict[str, Group]:
-    """Groups of a result that kept nothing of other images, told of these where they are one other group.
-
-    All images but those of female faces are those of male ones, say: the only group whose number of images and whose
-    mean error complete those of the whole.
-    """
-
-    def completes(one: Group, other: Group) -> bool:
-        if whole.mae is None or one.images + other.images != whole.images:
-            return False
-        return abs((one.images * one.mae + other.images * other.mae) / whole.images - whole.mae) < _ROUNDED
-
-    found = {}
-    for name, group in groups.items():
-        rest = [other for other in groups.values() if other is not group and completes(group, other)]
-        told = Others(images=rest[0].images, pc=rest[0].pc) if len(rest) == 1 else None
-        found[name] = group.model_copy(update={"others": group.others or told})
-    return found
 
 
 class GroupMean(NamedTuple):

@@ -1,4 +1,4 @@
-"""What networks say of the images they held out: to choose settings and ensemble members without test images."""
+"""Predictions of held-out images: to choose settings and ensemble members without test images."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ from torch import Tensor
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.runs.evaluation import predictions_table
+from uol.runs.folder import RunFolder
 from uol.runs.predictions import read_predictions
-from uol.runs.result import read_result
 from uol.runs.run import held_out_rows
-from uol.storage.csv_text import frame_text
-from uol.storage.files import write_text
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 
-HELD_OUT = "held-out.csv"
 AVERAGE = "average"
 _FOLD = re.compile(r"(fold-\d+)(?:-seed-(\d+))?")
 _ROUNDED = 1e-4  # scores are written with six digits
@@ -43,61 +40,61 @@ class Figures(TypedDict):
     rmse: float
 
 
-class Told(NamedTuple):
-    """One network per fold: its row's name, and what was predicted, with columns fold, image, score and value."""
+class HeldOutPredictions(NamedTuple):
+    """One network per fold: the row's name, and predictions with columns fold, image, score and value."""
 
     name: str
     table: pd.DataFrame
 
 
 def keep_held_out(
-    predict: Callable[[Tensor, Tensor | None], Predictions], training: PackedImages, recipe: Recipe, folder: Path
+    predict: Callable[[Tensor, Tensor | None], Predictions], training: PackedImages, recipe: Recipe, run: RunFolder
 ) -> None:
     """Write predictions of those of a run's images that calibrate it, with the columns of predictions.csv."""
     rows = held_out_rows(len(training), recipe)[1]
     if len(rows) == 0:
-        (folder / HELD_OUT).unlink(missing_ok=True)
+        run.held_out.unlink(missing_ok=True)
         return
     held_out = training.subset(rows)
-    # The line was fitted on these very images, as intervals and dispersion were: PC does not feel it, MAE and RMSE come
-    # out a little small, of all runs alike, and whether intervals hold is not told by them.
+    # The line was fitted on these images, as intervals and dispersion were: PC does not depend on it, MAE and RMSE are
+    # a little too small, in all runs alike, and coverage cannot be judged by them.
     table = predictions_table(held_out.rated, predict(held_out.centre, held_out.attributes))
-    write_text(folder / HELD_OUT, frame_text(table, digits=6))
+    run.write_held_out(table)
 
 
 def figures_of(runs: Sequence[Path]) -> list[Figures]:
     """Each run's figures on the images it held out; then those of their average, on images that all of them held out.
 
-    Without images in common there is no average. Networks of other seeds beside a run's folds are runs of their own.
+    Without images in common there is no average. Each seed in a folder of folds counts as a run.
     """
-    told: dict[str, Told] = {}
+    found: dict[str, HeldOutPredictions] = {}
     for run in runs:
         for one in _read_run(run):
-            if one.name in told:
+            if one.name in found:
                 raise CallError(f"{one.name}: given twice")
-            told[one.name] = one
-    average = _average(list(told.values()))
-    return [_figures(one) for one in (*told.values(), *([] if average is None else [average]))]
+            found[one.name] = one
+    average = _average(list(found.values()))
+    return [_figures(one) for one in (*found.values(), *([] if average is None else [average]))]
 
 
-def _read_run(run: Path) -> list[Told]:
-    if not run.is_dir():
-        raise CallError(f"{run}: no such run folder")
-    if (run / HELD_OUT).is_file():
-        return [Told(str(run), _joined({_split_of(run): _read(run / HELD_OUT)}))]
+def _read_run(folder: Path) -> list[HeldOutPredictions]:
+    if not folder.is_dir():
+        raise CallError(f"{folder}: no such run folder")
+    run = RunFolder(folder)
+    if run.held_out.is_file():
+        split = run.read_result().split if run.finished else run.name
+        return [HeldOutPredictions(str(run), _joined({split: _read(run.held_out)}))]
     found: dict[str | None, dict[str, pd.DataFrame]] = {}
-    for path in sorted(run.glob(f"fold-*/{HELD_OUT}")):
-        name = _FOLD.fullmatch(path.parent.name)
-        if name is not None:
-            found.setdefault(name[2], {})[name[1]] = _read(path)
+    for fold in map(RunFolder, sorted(folder.iterdir())):
+        name = _FOLD.fullmatch(fold.name)
+        if name is not None and fold.held_out.is_file():
+            found.setdefault(name[2], {})[name[1]] = _read(fold.held_out)
     if not found:
-        raise CallError(f"{run}: no {HELD_OUT} in its folds: nothing was held out, or it is older than that file")
-    return [Told(str(run) if seed is None else f"{run} (seed {seed})", _joined(folds)) for seed, folds in found.items()]
-
-
-def _split_of(run: Path) -> str:
-    """The split of a single run, by which its images are matched with those of others."""
-    return read_result(run / "result.json").split if (run / "result.json").is_file() else run.name
+        raise CallError(f"{run}: no {run.held_out.name} in its folds: nothing was held out, or the run is older")
+    return [
+        HeldOutPredictions(str(run) if seed is None else f"{run} (seed {seed})", _joined(folds))
+        for seed, folds in found.items()
+    ]
 
 
 def _joined(folds: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -112,32 +109,32 @@ def _read(path: Path) -> pd.DataFrame:
     return table
 
 
-def _average(told: Sequence[Told]) -> Told | None:
+def _average(runs: Sequence[HeldOutPredictions]) -> HeldOutPredictions | None:
     """The mean of all predictions of each image that every run held out in the same fold."""
-    if len(told) < 2:
+    if len(runs) < 2:
         return None
-    first = told[0].table.set_index(["fold", "image"])
+    first = runs[0].table.set_index(["fold", "image"])
     values = [first["value"]]
-    for name, table in told[1:]:
+    for name, table in runs[1:]:
         other = table.set_index(["fold", "image"])
         common = first.index.intersection(other.index)
         if not np.allclose(first.loc[common, "score"], other.loc[common, "score"], atol=_ROUNDED):
-            raise CallError(f"{name}: its images have other ratings than those of {told[0].name}")
+            raise CallError(f"{name}: the ratings of its images differ from those of {runs[0].name}")
         values.append(other["value"])
     together = pd.concat(values, axis=1, join="inner")
     if together.empty:
         return None
     table = first.loc[together.index].assign(value=together.mean(axis=1)).reset_index()
-    return Told(AVERAGE, table)
+    return HeldOutPredictions(AVERAGE, table)
 
 
-def _figures(told: Told) -> Figures:
-    folds = [(fold["score"].to_numpy(), fold["value"].to_numpy()) for _, fold in told.table.groupby("fold")]
+def _figures(predictions: HeldOutPredictions) -> Figures:
+    folds = [(fold["score"].to_numpy(), fold["value"].to_numpy()) for _, fold in predictions.table.groupby("fold")]
     pc = float(np.mean([metrics.pearson(*fold) for fold in folds]))
     return Figures(
-        run=told.name,
+        run=predictions.name,
         folds=len(folds),
-        images=len(told.table),
+        images=len(predictions.table),
         pc=pc if np.isfinite(pc) else None,
         mae=float(np.mean([metrics.mae(*fold) for fold in folds])),
         rmse=float(np.mean([metrics.rmse(*fold) for fold in folds])),

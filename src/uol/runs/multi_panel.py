@@ -1,38 +1,31 @@
-"""Panels that train one network together: what a trial keeps of the others, beside its own.
+"""Panels that train one network together, and what a run keeps of each of them after the first.
 
-Under `panels/NAME` in the run folder each other panel has `model/`, the same network with that panel's references,
-calibration and statistics of norms, and `predictions.csv` of its test images.
+Each has a model, the same network with that panel's references, calibration and statistics of norms, and predictions of
+its test images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from uol.errors import CallError
-from uol.ratings.rated_images import Indices, RatedImages, Split
-from uol.ratings.splits import find_split
+from uol.ratings.rated_images import Indices, Split
 from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.folder import RunFolder
 from uol.runs.known_raters import known_leniency
 from uol.runs.predictions import tested_parts
-from uol.runs.result import Result, same_division
 from uol.runs.run import held_out_count
 from uol.scoring.scorer import Scorer
-from uol.storage.csv_text import frame_text
-from uol.storage.files import write_text
 from uol.training.batches import PackedImages
 from uol.training.panels import join, without_copies
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 
-PANELS = "panels"
 
-
-class Divided(NamedTuple):
+class PanelSplit(NamedTuple):
     """A panel's images, and which of them train and test by the split of a name."""
 
     packed: PackedImages
@@ -51,8 +44,8 @@ class Divided(NamedTuple):
         return self.packed.rated.division(self.split)
 
 
-def gather(panels: Sequence[Divided]) -> tuple[PackedImages, list[Indices]]:
-    """What trains, and which images of each panel that is.
+def gather(panels: Sequence[PanelSplit]) -> tuple[PackedImages, list[Indices]]:
+    """The images that train, and which images of each panel these are.
 
     Of several panels, images are left out whose pixels are those of a test image of any panel; of one, none are.
     """
@@ -62,12 +55,12 @@ def gather(panels: Sequence[Divided]) -> tuple[PackedImages, list[Indices]]:
     return join([panel.packed.subset(own) for panel, own in zip(panels, rows, strict=True)]), rows
 
 
-def joint_name(panels: Sequence[Divided]) -> str:
-    """What a result says it was trained on, so that no table takes it for a network of one panel: a+b."""
+def joint_name(panels: Sequence[PanelSplit]) -> str:
+    """The name of several data sets that train together: a+b."""
     return "+".join(panel.packed.rated.name for panel in panels)
 
 
-def panels_used(panels: Sequence[Divided], rows: Sequence[Indices], recipe: Recipe) -> list[dict[str, Any]]:
+def panels_used(panels: Sequence[PanelSplit], rows: Sequence[Indices], recipe: Recipe) -> list[dict[str, Any]]:
     """Provenance: every panel that trained, the first first, with what was left out of it."""
     return [
         data_used(panel, panel.packed.checksum, len(own), recipe)
@@ -76,7 +69,7 @@ def panels_used(panels: Sequence[Divided], rows: Sequence[Indices], recipe: Reci
     ]
 
 
-def data_used(panel: Divided, pixels: str, training: int, recipe: Recipe) -> dict[str, Any]:
+def data_used(panel: PanelSplit, pixels: str, training: int, recipe: Recipe) -> dict[str, Any]:
     """Provenance: one data set, of which this many images trained or calibrated."""
     held_out = held_out_count(training, recipe)
     return {
@@ -91,10 +84,10 @@ def data_used(panel: Divided, pixels: str, training: int, recipe: Recipe) -> dic
     }
 
 
-def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -> dict[str, Any] | None:
+def keep_panel(scorer: Scorer, panel: PanelSplit, run: RunFolder, threshold: float) -> dict[str, Any] | None:
     """Write a panel's model and predictions; its figures, or None where it has no images to test on."""
-    place = folder / PANELS / panel.packed.rated.name
-    scorer.save_pretrained(place / "model")
+    place = run.panel(panel.packed.rated.name)
+    scorer.save_pretrained(place.model)
     if len(panel.split.test) == 0:
         return None
     test = panel.packed.subset(panel.split.test)
@@ -106,40 +99,12 @@ def keep_panel(scorer: Scorer, panel: Divided, folder: Path, threshold: float) -
     }
 
 
-def keep_tested(table: pd.DataFrame, place: Path, fingerprint: str, split: str) -> dict[str, Any]:
-    """Write predictions of a panel's test images; what follows from them. `fingerprint` is of all its images."""
-    write_text(place / "predictions.csv", frame_text(table, digits=6))
+def keep_tested(table: pd.DataFrame, place: RunFolder, fingerprint: str, split: str) -> dict[str, Any]:
+    """Write predictions of a panel's test images; their statistics. `fingerprint` is of all its images."""
+    place.write_predictions(table)
     return {
         "trained": True,
         "split": split,
         "score_sd": float(np.std(table["score"])),
         **tested_parts(table, fingerprint, split),
     }
-
-
-class OwnSplit(NamedTuple):
-    """The split of a data set that a run trained on, where in its folder that panel's model is, and a digest of it."""
-
-    name: str
-    place: Path
-    division: str | None
-
-    def check(self, run: Path, rated: RatedImages) -> None:
-        """Refuse a data set whose split of that name is another than the one which trained."""
-        split = find_split(rated, self.name)
-        if split is not None and not same_division(self.division, rated.division(split)):
-            raise CallError(f"{run} was trained when {self.name} divided {rated.name} otherwise; train it again")
-
-
-def own_split(result: Result, fingerprint: str) -> OwnSplit | None:
-    """The split of a data set that a run trained on, None if it did not.
-
-    Its first panel's model is in the run folder itself.
-    """
-    data = result.provenance.data
-    if data.fingerprint == fingerprint:
-        return OwnSplit(result.split, Path(), data.division)
-    for panel in result.provenance.panels or ():
-        if panel.fingerprint == fingerprint:
-            return OwnSplit(panel.split, Path(PANELS) / panel.name, panel.division)
-    return None

@@ -1,4 +1,4 @@
-"""What follows from a run's predictions beside its figures: bootstrap replicates, ranges of scores, groups."""
+"""Statistics of a run's predictions: bootstrap replicates, ranges of scores, known raters, groups."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pandas as pd
 
 from uol.errors import UolError
 from uol.ratings.metrics import mae, pearson, rmse
+from uol.ratings.splits import WHOLE
 from uol.runs.bootstrap import draws, replicated
 from uol.runs.evaluation import LENIENCY
-from uol.runs.groups import groups_of, with_others
-from uol.runs.result import Group, KnownRaters, Replicates, Result, Spread, Transfer
+from uol.runs.folder import RunFolder
+from uol.runs.groups import groups_of
+from uol.runs.result import KnownRaters, Replicates, Result, Spread, Transfer
 from uol.storage.csv_text import unguarded_frame
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
@@ -28,11 +30,11 @@ def replicates_of(table: pd.DataFrame, data: str, split: str) -> Replicates:
 
 def replicates_elsewhere(table: pd.DataFrame, data: str) -> Replicates:
     """Replicates of the correlation on another data set, taken whole; its name alone says which images are drawn."""
-    return Replicates(pc=replicates_of(table, data, "whole").pc)
+    return Replicates(pc=replicates_of(table, data, WHOLE).pc, mae=None, rmse=None)
 
 
 def tested_parts(table: pd.DataFrame, data: str, split: str) -> dict[str, Any]:
-    """What a result keeps of a table of predictions of its test images, beside figures and groups."""
+    """Statistics of test images that a result keeps besides figures and groups."""
     known = known_raters_of(table, data, split)
     return {
         "replicates": replicates_of(table, data, split).model_dump(),
@@ -41,20 +43,20 @@ def tested_parts(table: pd.DataFrame, data: str, split: str) -> dict[str, Any]:
 
 
 def known_raters_of(table: pd.DataFrame, data: str, split: str) -> KnownRaters | None:
-    """Figures of value + leniency, what an image's own raters should give it; None where the table tells of no raters.
+    """Figures of value + leniency, the mean expected of an image's raters; None if the table has no leniency.
 
-    Images are drawn as for the figures of the values alone, so that both can be compared.
+    Replicates draw the same images as those of the values alone, which makes both comparable.
     """
     if LENIENCY not in table:
         return None
-    told = table.assign(value=table["value"] + table[LENIENCY])
-    score, value = told["score"].to_numpy(), told["value"].to_numpy()
+    known = table.assign(value=table["value"] + table[LENIENCY])
+    score, value = known["score"].to_numpy(), known["value"].to_numpy()
     pc = pearson(score, value)
     return KnownRaters(
         pc=pc if np.isfinite(pc) else None,
         mae=mae(score, value),
         rmse=rmse(score, value),
-        replicates=replicates_of(told, data, split),
+        replicates=replicates_of(known, data, split),
     )
 
 
@@ -70,39 +72,32 @@ def spread_of(table: pd.DataFrame, scale: Sequence[float]) -> Spread:
     )
 
 
-def completed(result: Result, run: Path) -> Result:
-    """A result with what its run's predictions say beside figures, where it has that not yet and they are at hand."""
+def fill_in_statistics(result: Result, run: RunFolder) -> Result:
+    """Fill in missing statistics from predictions.csv, if present, and those of other data sets from their tables."""
     changes: dict[str, object] = {}
-    data, path = result.provenance.data, run / "predictions.csv"
-    lacking = None in (result.replicates, result.spread) or _untold(result.groups)
-    if lacking and path.is_file():
+    data, path = result.provenance.data, run.predictions
+    if None in (result.replicates, result.spread, result.groups) and path.is_file():
         table = read_predictions(path)
         check_predictions(path, table, result.metrics.mae)
         changes = {
             "replicates": result.replicates or replicates_of(table, data.fingerprint, result.split),
             "spread": result.spread or spread_of(table, data.scale),
-            "groups": with_others(result.groups, groups_of(table)),
+            "groups": groups_of(table) if result.groups is None else result.groups,
         }
     transfer = {
-        name: _completed_elsewhere(figures, name, run / "evaluations" / f"{name}.csv")
-        for name, figures in result.transfer.items()
+        name: _fill_in_transfer(figures, name, run.evaluation_table(name)) for name, figures in result.transfer.items()
     }
     return result.model_copy(update={**changes, "transfer": transfer})
 
 
-def _completed_elsewhere(figures: Transfer, name: str, path: Path) -> Transfer:
-    if not (figures.replicates is None or _untold(figures.groups)) or not path.is_file():
+def _fill_in_transfer(figures: Transfer, name: str, path: Path) -> Transfer:
+    if None not in (figures.replicates, figures.groups) or not path.is_file():
         return figures
     table = read_predictions(path)
     check_predictions(path, table, figures.mae)
-    found = with_others(figures.groups, groups_of(table))
+    groups = groups_of(table) if figures.groups is None else figures.groups
     replicates = figures.replicates or replicates_elsewhere(table, name)
-    return figures.model_copy(update={"replicates": replicates, "groups": found})
-
-
-def _untold(groups: dict[str, Group] | None) -> bool:
-    """Whether figures of groups lack, or what they tell of other images."""
-    return groups is None or any(group.others is None for group in groups.values())
+    return figures.model_copy(update={"replicates": replicates, "groups": groups})
 
 
 def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> None:
@@ -113,7 +108,7 @@ def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> Non
 
 
 def read_predictions(path: Path) -> pd.DataFrame:
-    """A table of predictions as a run folder holds it, none of them missing."""
+    """A table of predictions of a run folder, none of them missing."""
     try:
         table = unguarded_frame(pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape"))
         numbers = ["score", "value", *({LENIENCY} & set(table))]
@@ -125,5 +120,5 @@ def read_predictions(path: Path) -> pd.DataFrame:
     if table.empty or not np.isfinite(table[["score", "value"]].to_numpy()).all():
         raise UolError(f"{path}: a score or a prediction is missing")
     if not np.isfinite(table[numbers].to_numpy()).all():
-        raise UolError(f"{path}: how lenient an image's raters are is missing ({LENIENCY})")
+        raise UolError(f"{path}: {LENIENCY} is missing for an image")
     return table

@@ -18,20 +18,6 @@ from uol.storage.validation import read_validated
 from uol.training.recipe import with_defaults
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
-_LATER = {
-    "makeup",
-    "spread",
-    "replicates",
-    "known_raters",
-    "groups",
-    "others",
-    "beside",
-    "panels",
-    "members",
-    "fingerprint",
-    "teachers",
-    "division",
-}  # may be lacking
 _LONG = 20  # values: a list with more is written as one line
 ROUNDING = 5e-5  # figures may have been rounded to four digits
 OWN_TO_A_RUN = {"seed", "held_out_seed", "init"}  # settings that may differ among the results of one row
@@ -64,8 +50,8 @@ class Replicates(_Part):
     """Bootstrap replicates of figures on test images (`uol.runs.bootstrap`); None where undefined."""
 
     pc: list[float] | None
-    mae: list[float] | None = None
-    rmse: list[float] | None = None
+    mae: list[float] | None
+    rmse: list[float] | None
 
 
 class KnownRaters(_Part):
@@ -108,8 +94,8 @@ class Transfer(Metrics):
     groups: dict[str, Group] | None = None
 
 
-class Beside(Metrics):
-    """Figures on the test images of another panel whose training images trained the network too: no transfer."""
+class PanelFigures(Metrics):
+    """Figures on the test images of another panel whose training images trained the same network: no transfer."""
 
     trained: Literal[True]
     split: str = Field(description="the split of that panel, whose other images trained")
@@ -148,7 +134,7 @@ class Data(_Part):
 
     name: str
     fingerprint: str = Field(min_length=1)
-    pixels: str | None = Field(None, description="a checksum of all images as the network sees them")
+    pixels: str | None = Field(description="a checksum of all images as the network sees them")
     scale: list[float] = Field(min_length=2, max_length=2)
     training: int = Field(ge=0)
     held_out: int = Field(ge=0)
@@ -180,7 +166,7 @@ class Member(_Part):
     command: str
     commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
     modified: bool
-    told: bool = False
+    told: bool
     started: str
     settings: dict[str, Any]
 
@@ -211,7 +197,7 @@ class Provenance(_Part):
     command: str
     commit: str | None = Field(pattern=r"^[0-9a-f]{40}$")
     modified: bool
-    told: bool = Field(False, description="the commit was named by UOL_COMMIT, not read from a checkout")
+    told: bool = Field(description="the commit was named by UOL_COMMIT, not read from a checkout")
     uol: str
     started: str
     settings: dict[str, Any]
@@ -223,6 +209,16 @@ class Provenance(_Part):
     seconds: float | None = Field(ge=0)
     seconds_per_epoch: float | None = Field(ge=0)
     members: list[Member] | None = Field(None, description="of an ensemble; its settings are those of the first")
+
+    @property
+    def trained_on(self) -> set[str]:
+        """The names of the data sets that trained the network."""
+        return {self.data.name, *(panel.name for panel in self.panels or ())}
+
+    @property
+    def learnt_from(self) -> set[str]:
+        """The names of the data sets that trained the network or its teachers."""
+        return self.trained_on | {seen.name for teacher in self.teachers or () for seen in teacher.data or ()}
 
 
 class Identity(NamedTuple):
@@ -249,7 +245,7 @@ class Result(_Part):
     metrics: Metrics
     score_sd: float = Field(ge=0)
     transfer: dict[Name, Transfer]
-    beside: dict[Name, Beside] | None = Field(None, description="on the other panels that it was trained on too")
+    beside: dict[Name, PanelFigures] | None = Field(None, description="on the other panels that it was trained on too")
     makeup: Makeup | None = None
     spread: Spread | None = None
     replicates: Replicates | None = None
@@ -280,21 +276,10 @@ class Result(_Part):
         """Which network it is of: that which was read, of a reading."""
         return str(self.provenance.changes.get("network", self.source))
 
-    @property
-    def learnt(self) -> set[str]:
-        """The names of the data sets that trained the network, or those that taught it."""
-        teachers = self.provenance.teachers or ()
-        return self.trained_by | {seen.name for teacher in teachers for seen in teacher.data or ()}
-
-    @property
-    def trained_by(self) -> set[str]:
-        """The names of the data sets that trained the network itself."""
-        return {self.provenance.data.name, *(panel.name for panel in self.provenance.panels or ())}
-
     @model_validator(mode="after")
     def _transfer_is_to_what_was_never_seen(self) -> Result:
-        for name in sorted(self.learnt & self.transfer.keys()):
-            who = "the network" if name in self.trained_by else "a teacher of the network"
+        for name in sorted(self.provenance.learnt_from & self.transfer.keys()):
+            who = "the network" if name in self.provenance.trained_on else "a teacher of the network"
             raise ValueError(f"transfer.{name}: {who} was trained on images of {name}")
         return self
 
@@ -335,7 +320,7 @@ def read_result(path: Path) -> Result:
 
 
 def write_result(path: Path, result: Result) -> None:
-    """Write a result in one step; a list of replicates or counts is one line, not hundreds."""
+    """Write a result in one step, without optional parts that are missing; a list of replicates is one line."""
     lines: list[str] = []
 
     def folded(value: Any) -> Any:
@@ -346,23 +331,9 @@ def write_result(path: Path, result: Result) -> None:
             return f"\0{len(lines) - 1}"  # what no text of a result contains
         return value
 
-    values = result.model_dump()
-    made = values["provenance"]
-    tested = [values, *values["transfer"].values()]
-    parts = (
-        *(group for figures in tested for group in (figures["groups"] or {}).values()),
-        values,
-        made,
-        made["data"],
-        *(made["panels"] or []),
-        *values["transfer"].values(),
-        *(values["beside"] or {}).values(),
+    text = json.dumps(
+        folded(plain(result.model_dump(exclude_defaults=True))), indent=2, ensure_ascii=False, allow_nan=False
     )
-    for part in parts:
-        for name in _LATER & part.keys():
-            if part[name] is None:
-                del part[name]
-    text = json.dumps(folded(plain(values)), indent=2, ensure_ascii=False, allow_nan=False)
     for number, line in enumerate(lines):
         text = text.replace(f'"\\u0000{number}"', line)
     write_text(path, text + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -19,6 +20,7 @@ from uol import methods
 from uol.errors import CallError, UolError
 from uol.order.backbones import EFFICIENTNET_LITE, Backbone
 from uol.ratings.rated_images import Indices, RatedImages
+from uol.runs.folder import RunFolder
 from uol.storage.csv_text import csv_text
 from uol.storage.files import write_text
 from uol.training.batches import PackedImages
@@ -28,8 +30,6 @@ from uol.training.method import Method
 from uol.training.panels import check_panels, join, rating_levels
 from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
 from uol.training.teachers import find_teacher, weights_digest
-
-RECIPE, CHECKPOINT, METRICS = "recipe.yaml", "checkpoint.safetensors", "metrics.csv"
 
 _FEWEST_IMAGES = 10
 
@@ -55,24 +55,23 @@ def run(
     kind = methods.find(recipe.method)
     method = kind(recipe, packed.rated.scale, rating_levels(packed), **several)  # before the folder is claimed
     method.prepare_for(training)
-    checkpoint = None
     images = training.fingerprint
     learnt = images + taught(recipe.teachers)
+    kept = None if folder is None else RunFolder(folder)
     reports: list[EpochReport] = []
-    if folder is not None:
-        folder = Path(folder)
-        _claim(folder, recipe, images, learnt)
-        checkpoint = folder / CHECKPOINT
-        reports = epochs_so_far(folder, recipe)
 
     def note(epoch: EpochReport) -> None:
         reports.append(epoch)
-        if folder is not None:
-            write_text(Path(folder) / METRICS, _as_csv(reports))
+        if kept is not None:
+            write_text(kept.metrics, _as_csv(reports))
         if report is not None:
             report(epoch)
 
-    train(method, training, recipe, checkpoint, note, accelerator, held_out, learnt)
+    with contextlib.nullcontext() if kept is None else kept.locked():
+        if kept is not None:
+            _claim(kept, recipe, images, learnt)
+            reports += epochs_so_far(kept, recipe)
+        train(method, training, recipe, None if kept is None else kept.checkpoint, note, accelerator, held_out, learnt)
     method.finish(training, held_out)
     return method
 
@@ -137,14 +136,14 @@ def _check_ratings(rated: RatedImages) -> None:
         raise UolError(f"{rated.name}: all images have the same score; there is no order to learn")
 
 
-def _claim(folder: Path, recipe: Recipe, images: str, learnt: str) -> None:
+def _claim(folder: RunFolder, recipe: Recipe, images: str, learnt: str) -> None:
     """Note the recipe in the run folder, or make sure that the run there has the same one, on the same images.
 
     `learnt` is the images' fingerprint with the teachers' digest; a checkpoint from before it was kept has the first.
     """
-    if (folder / CHECKPOINT).exists():
-        there = read_progress(folder / CHECKPOINT)
-        _check_same(folder, check_recipe(yaml.safe_load(there.recipe), str(folder / CHECKPOINT)), recipe)
+    if folder.checkpoint.exists():
+        there = read_progress(folder.checkpoint)
+        _check_same(folder, check_recipe(yaml.safe_load(there.recipe), str(folder.checkpoint)), recipe)
         if there.data.startswith(images) and there.data not in (images, learnt):
             raise CallError(f"{folder} holds a run with other teachers: their weights have changed since it began")
         if there.data not in (images, learnt):
@@ -152,16 +151,16 @@ def _claim(folder: Path, recipe: Recipe, images: str, learnt: str) -> None:
                 f"{folder} holds a run on other images (another set, split or ratings); choose another folder"
             )
         return
-    left = [name for name in ("result.json", "model", "evaluations") if (folder / name).exists()]
+    left = [path for path in (folder.result, folder.model, folder.evaluations) if path.exists()]
     if left:
-        raise CallError(f"{folder} holds the {left[0]} of a run whose checkpoint is gone; choose another folder")
-    if (folder / RECIPE).exists():
-        _check_same(folder, load_recipe(folder / RECIPE), recipe)
+        raise CallError(f"{folder} holds the {left[0].name} of a run whose checkpoint is gone; choose another folder")
+    if folder.recipe.exists():
+        _check_same(folder, load_recipe(folder.recipe), recipe)
     else:
-        write_text(folder / RECIPE, dump_recipe(recipe))
+        write_text(folder.recipe, dump_recipe(recipe))
 
 
-def _check_same(folder: Path, there: Recipe, recipe: Recipe) -> None:
+def _check_same(folder: RunFolder, there: Recipe, recipe: Recipe) -> None:
     before, now = there.model_dump(), recipe.model_dump()
     changed = [name for name in now if now[name] != before[name]]
     if changed:
@@ -171,15 +170,15 @@ def _check_same(folder: Path, there: Recipe, recipe: Recipe) -> None:
         )
 
 
-def epochs_so_far(folder: Path, recipe: Recipe) -> list[EpochReport]:
+def epochs_so_far(folder: RunFolder, recipe: Recipe) -> list[EpochReport]:
     """Reports of the epochs that a run's checkpoint has behind it; what cannot be read of them is left out."""
-    if not (folder / CHECKPOINT).exists() or not (folder / METRICS).exists():
+    if not folder.checkpoint.exists() or not folder.metrics.exists():
         return []
-    done = read_progress(folder / CHECKPOINT).epoch
+    done = read_progress(folder.checkpoint).epoch
     fixed = ("epoch", "held_out", "learning_rate", "seconds")
     found: list[EpochReport] = []
     try:
-        for row in csv.DictReader(io.StringIO((folder / METRICS).read_text(encoding="utf-8"))):
+        for row in csv.DictReader(io.StringIO(folder.metrics.read_text(encoding="utf-8"))):
             if int(row["epoch"]) <= done:
                 losses = {name: float(value) for name, value in row.items() if name not in fixed}
                 watched = float(row["held_out"] or "nan")

@@ -1,14 +1,12 @@
-"""Testing a trained network on data sets it never saw, rated or not, and keeping what it said in its run folder."""
+"""Test a trained network on data sets it never saw, rated or not; predictions and figures go into its run folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pandas as pd
@@ -23,12 +21,10 @@ from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.folder import RunFolder
+from uol.runs.makeup import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.predictions import replicates_elsewhere
-from uol.runs.protocols import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.result import Makeup
-from uol.runs.train_and_test import EVALUATIONS
-from uol.storage.csv_text import frame_text
-from uol.storage.files import write_json, write_text
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
 
@@ -37,7 +33,7 @@ OTHERS = ("mebeauty", "hot-or-not", MIFS, "color-feret", GREY_FERET)
 
 
 class Predictor(Protocol):
-    """What can be tested: a trained method, or another reading of one."""
+    """What can be tested: a trained method, or another way of computing scores from one."""
 
     @property
     def scale(self) -> Scale:
@@ -47,8 +43,8 @@ class Predictor(Protocol):
         """Scores of images, uint8 (N, 3, size, size)."""
 
 
-class Other(NamedTuple):
-    """A data set to test on; `framing` takes the place of the model's own where it is not None."""
+class OtherDataset(NamedTuple):
+    """A data set to test on; `framing`, if not None, overrides the model's."""
 
     rated: RatedImages
     framing: Framing | None = None
@@ -67,28 +63,28 @@ class MakeupRule(NamedTuple):
 
     @property
     def terms(self) -> dict[str, str | None]:
-        """What is kept of the rule beside the figures it gave: of the votes, a digest."""
+        """The rule as it is kept with its figures: of the votes, a digest."""
         if self.votes is None:
             return {"takes": self.takes, "answer": BY_MAKEUP, "votes": None}
-        told = sorted((person, *votes) for person, votes in self.votes.items())
-        return {"takes": self.takes, "answer": BY_VOTES, "votes": hashlib.sha256(repr(told).encode()).hexdigest()}
+        votes = sorted((person, *counts) for person, counts in self.votes.items())
+        return {"takes": self.takes, "answer": BY_VOTES, "votes": hashlib.sha256(repr(votes).encode()).hexdigest()}
 
 
 BY_DEFAULT = MakeupRule()
 
 
-def load_other(name: str, root: str | os.PathLike[str]) -> Other:
+def load_other(name: str, root: str | os.PathLike[str]) -> OtherDataset:
     """A data set by the name of its loader, or the grey derivative of FERET."""
     if name not in OTHERS:
         raise CallError(f"--also {name}: there are {', '.join(OTHERS)}")
     if name == GREY_FERET:
-        return Other(replace(datasets.load("color-feret", root), name=GREY_FERET), "whole")
-    return Other(datasets.load(name, root))
+        return OtherDataset(replace(datasets.load("color-feret", root), name=GREY_FERET), "whole")
+    return OtherDataset(datasets.load(name, root))
 
 
-def load_others(words: Iterable[str]) -> list[Other]:
+def load_others(words: Iterable[str]) -> list[OtherDataset]:
     """Data sets, as --also NAME=FOLDER writes them."""
-    found: dict[str, Other] = {}
+    found: dict[str, OtherDataset] = {}
     for word in words:
         name, equals, folder = word.partition("=")
         if not equals or not folder:
@@ -99,7 +95,7 @@ def load_others(words: Iterable[str]) -> list[Other]:
     return list(found.values())
 
 
-def pack_other(other: Other, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
+def pack_other(other: OtherDataset, model: ModelConfig, progress: Progress | None = None) -> PackedImages:
     """Its images, framed; of a set that nobody rated, those in which no face is found are left out."""
     config = model if other.framing is None else model.model_copy(update={"framing": other.framing})
     try:
@@ -114,12 +110,12 @@ def judge_elsewhere(
     predictor: Predictor,
     packed: PackedImages,
     framing: Framing,
-    folder: Path,
+    run: RunFolder,
     threshold: float = 0.2,
     rule: MakeupRule = BY_DEFAULT,
     fingerprint: str | None = None,
 ) -> None:
-    """Keep predictions, and the figures that the data set allows, under `evaluations` in a run folder.
+    """Keep predictions on another data set in a run folder, and the figures that the data set allows.
 
     `fingerprint` is that of the whole data set, where images without a face were left out of what is packed.
     """
@@ -128,7 +124,7 @@ def judge_elsewhere(
     fingerprint = fingerprint or packed.rated.fingerprint
     if packed.rated.rated:
         moved = packed.rated.rescaled(predictor.scale)
-        keep_rated(moved, predictions, framing, folder, threshold, fingerprint)
+        keep_rated(moved, predictions, framing, run, threshold, fingerprint)
         return
     table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
     for column in packed.rated.groups.columns:
@@ -136,27 +132,32 @@ def judge_elsewhere(
     kept: dict[str, object] = {"images": len(table), "unrated": True}
     if name == MIFS:
         kept |= makeup_of(table, framing, rule).model_dump() | rule.terms
-    _keep(folder, name, table, {"data": name, "fingerprint": fingerprint, "framing": framing} | kept)
+    run.write_evaluation(name, table, {"data": name, "fingerprint": fingerprint, "framing": framing} | kept)
 
 
 def keep_rated(
-    moved: RatedImages, predictions: Predictions, framing: str, folder: Path, threshold: float, fingerprint: str | None
+    moved: RatedImages,
+    predictions: Predictions,
+    framing: str,
+    run: RunFolder,
+    threshold: float,
+    fingerprint: str | None,
 ) -> None:
     """Keep predictions on another rated set, mapped to the scale of the predictions, and their figures.
 
-    `fingerprint` is that of its ratings as they were; None where nobody knows.
+    `fingerprint` is that of its ratings on their original scale; None if it is not known.
     """
     name, table = moved.name, predictions_table(moved, predictions)
-    told = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
+    source = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
     kept: dict[str, object] = {"split": None, **evaluate(moved, predictions, threshold)}
     kept["replicates"] = replicates_elsewhere(table, name).model_dump()
-    _keep(folder, name, table, told | kept)
+    run.write_evaluation(name, table, source | kept)
 
 
-def judged(folder: Path, other: Other, rule: MakeupRule) -> bool | None:
-    """Whether a run folder has an evaluation of these ratings by this rule; None: an older one that does not say."""
+def judged(run: RunFolder, other: OtherDataset, rule: MakeupRule) -> bool | None:
+    """Whether a run has an evaluation of these ratings by this rule; None for an older one that does not record it."""
     try:
-        kept = json.loads((folder / EVALUATIONS / f"{other.name}.json").read_text(encoding="utf-8"))
+        kept = json.loads(run.evaluation(other.name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     terms: dict[str, str | None] = {"fingerprint": other.rated.fingerprint}
@@ -166,26 +167,10 @@ def judged(folder: Path, other: Other, rule: MakeupRule) -> bool | None:
     return True if terms.keys() <= kept.keys() else None
 
 
-def remove_evaluations(folder: Path) -> None:
-    """Remove what a run folder has of other data sets: another network is to take its place."""
-    try:
-        shutil.rmtree(folder / EVALUATIONS)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UolError(f"cannot remove {folder / EVALUATIONS}: {error.strerror or error}") from error
-
-
 def makeup_of(table: pd.DataFrame, framing: str, rule: MakeupRule) -> Makeup:
     """How often a table of predictions on MIFS has pairs in the right order."""
     found = makeup_order(makeup_pairs(table["value"], table, rule.takes), rule.votes)
     return Makeup(accuracy=found.accuracy, takes=rule.takes, framing=framing, **found._asdict())
-
-
-def _keep(folder: Path, name: str, table: pd.DataFrame, kept: Mapping[str, object]) -> None:
-    place = folder / EVALUATIONS
-    write_text(place / f"{name}.csv", frame_text(table, digits=6))
-    write_json(place / f"{name}.json", kept)
 
 
 def _with_faces(rated: RatedImages) -> RatedImages:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +21,14 @@ def read_validated(kind: type[Model], path: Path) -> Model:
         raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
     try:
         return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise UolError(f"{path}: {first_problem(error)}") from error
+
+
+def check_values(kind: type[Model], values: Mapping[str, Any], path: Path) -> Model:
+    """Those of a file's values that a model has, checked; other values are passed over."""
+    try:
+        return kind.model_validate({key: values[key] for key in kind.model_fields if key in values})
     except ValidationError as error:
         raise UolError(f"{path}: {first_problem(error)}") from error
 

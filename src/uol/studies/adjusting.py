@@ -18,11 +18,10 @@ from uol.ratings.metrics import pearson
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.rater_effects import adjusted_means, unconnected_sets
 from uol.runs.bootstrap import interval, mean_of
-from uol.runs.folder import run_folders
-from uol.runs.multi_panel import OwnSplit, own_split
+from uol.runs.folder import RunFolder, run_folders
+from uol.runs.lineage import Lineage, TrainedSplit
 from uol.runs.predictions import read_predictions, replicates_elsewhere, replicates_of
-from uol.runs.result import Result, is_fold, read_result
-from uol.runs.train_and_test import EVALUATIONS, PREDICTIONS, RESULT
+from uol.runs.result import Result, is_fold
 
 FEWEST = 3  # images
 _LINE = 1 - 1e-6  # the correlation of scores with the same on another scale, written with six digits
@@ -57,14 +56,14 @@ def figures_of(runs: Sequence[Path], rated: RatedImages) -> list[Figures]:
     return [_figures(name, folders, rated, means) for run in runs for name, folders in _by_seed(run).items()]
 
 
-def _by_seed(run: Path) -> dict[str, dict[Path, Result]]:
-    """The finished runs in a folder, its folds alone where it has any, by a name for each seed."""
-    found = {folder: read_result(folder / RESULT) for folder in run_folders(run) if (folder / RESULT).is_file()}
+def _by_seed(run: Path) -> dict[str, dict[RunFolder, Result]]:
+    """The finished runs in a folder, its folds alone where it has any; those of each seed by a name of their own."""
+    found = {folder: folder.read_result() for folder in run_folders(run) if folder.finished}
     if not found:
         raise CallError(f"{run}: no finished run in it")
     if any(is_fold(result.split) for result in found.values()):
         found = {folder: result for folder, result in found.items() if is_fold(result.split)}
-    first: dict[tuple[str, int], Path] = {}
+    first: dict[tuple[str, int], RunFolder] = {}
     for folder, result in found.items():
         other = first.setdefault((result.split, result.seed), folder)
         if other != folder:
@@ -78,11 +77,11 @@ def _by_seed(run: Path) -> dict[str, dict[Path, Result]]:
     }
 
 
-def _figures(name: str, folders: Mapping[Path, Result], rated: RatedImages, means: pd.DataFrame) -> Figures:
+def _figures(name: str, folders: Mapping[RunFolder, Result], rated: RatedImages, means: pd.DataFrame) -> Figures:
     images: set[str] = set()
     correlations: dict[str, list[tuple[float, list[float] | None]]] = {"mean": [], "adjusted": []}
     for folder, result in folders.items():
-        own = own_split(result, rated.fingerprint)
+        own = Lineage.of(result).split_of(rated.fingerprint)
         table = _read(folder, own, rated.name, means)
         images.update(table["image"])
         for kind, found in correlations.items():
@@ -106,9 +105,9 @@ def _figures(name: str, folders: Mapping[Path, Result], rated: RatedImages, mean
     )
 
 
-def _read(folder: Path, own: OwnSplit | None, name: str, means: pd.DataFrame) -> pd.DataFrame:
+def _read(folder: RunFolder, own: TrainedSplit | None, name: str, means: pd.DataFrame) -> pd.DataFrame:
     """What a run said of images that are in the data set with the same scores, on whatever scale."""
-    path = folder / EVALUATIONS / f"{name}.csv" if own is None else folder / own.place / PREDICTIONS
+    path = folder.evaluation_table(name) if own is None else own.folder(folder).predictions
     if not path.is_file():
         if own is None:
             raise CallError(f"{folder}: it was not asked about {name} (uol evaluate keeps what a network says of it)")

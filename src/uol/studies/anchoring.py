@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from uol.errors import CallError, UolError
 from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.evaluation import Evaluation, evaluate
 from uol.runs.result import ANCHORING as PREFIX
-from uol.runs.result import Hardware, Name, read_result
+from uol.runs.result import Hardware, Name
 from uol.scoring.base import FEWEST_ANCHORS, BaseScorer, Embedded
 from uol.scoring.released import find_model, fingerprint
 from uol.storage import provenance
@@ -134,6 +133,7 @@ def measure_anchoring(
     """A model's curve on a data set, with its provenance."""
     import torch
 
+    from uol.runs.lineage import read_lineage
     from uol.scoring.folder import load_model
     from uol.training.batches import PackedImages
 
@@ -142,7 +142,8 @@ def measure_anchoring(
         raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this curve")
     folder = find_model(model)
     scorer = load_model(folder)
-    if rated.name in trained_on(folder) | {scorer.panel.name}:
+    lineage = read_lineage(folder)
+    if rated.name == scorer.panel.name or (lineage is not None and rated.name in lineage.made.learnt_from):
         raise CallError(f"{rated.name}: a panel that {model} was trained on; anchoring is for another")
     scorer.to("cuda" if torch.cuda.is_available() else "cpu")
     embedded = scorer.embed_pixels(PackedImages.pack(rated, scorer.config).centre)
@@ -164,21 +165,6 @@ def measure_anchoring(
         hardware=Hardware.model_validate(provenance.hardware()),
         made=provenance.now(),
     )
-
-
-def trained_on(folder: Path) -> set[str]:
-    """The data sets that a model learnt from, as far as its folder or its run's says."""
-    from uol.runs.train_and_test import RESULT
-    from uol.scoring.folder import PROVENANCE
-
-    found: set[str] = set()
-    for place in (folder, folder.parent):
-        if (place / RESULT).is_file():
-            found |= read_result(place / RESULT).learnt
-        if (place / PROVENANCE).is_file():
-            made = json.loads((place / PROVENANCE).read_text(encoding="utf-8"))
-            found |= {made["data"]["name"], *(panel["name"] for panel in made.get("panels") or ())}
-    return found
 
 
 def write_anchoring(results: Path, found: Anchoring) -> Path:

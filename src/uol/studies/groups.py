@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from uol.reports.formats import told_interval
-from uol.runs.groups import GroupMean, group_means, with_complements
+from uol.runs.groups import GroupMean, group_means
 from uol.runs.result import Result
 from uol.studies.plans import Plan
 from uol.studies.rows import WHO, Cells, Source, View, Who, used_results, who
@@ -31,10 +31,10 @@ def groups_by_row(results: Sequence[Result], plan: Plan | None = None, tested_on
     found = []
     for used in used_results(results, plan):
         first = used[0]
-        tested = [(first.trained_on, [with_complements(r.groups or {}, r.metrics) for r in used], False)]
+        tested = [(first.trained_on, [r.groups or {} for r in used], False)]
         for name in sorted({name for r in used for name in r.transfer}):
             there = [r.transfer[name] for r in used if name in r.transfer]
-            tested.append((name, [with_complements(one.groups or {}, one) for one in there], True))
+            tested.append((name, [one.groups or {} for one in there], True))
         found += [
             RowGroups(who(first), name, group_means(parts, same_images))
             for name, parts, same_images in tested

@@ -3,27 +3,66 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 import uol
 from uol.errors import CallError, UolError
-from uol.runs.protocols import GREY_FERET, Agreement, Floats, panel_agreement
+from uol.ratings import metrics
+from uol.runs.folder import RunFolder
+from uol.runs.makeup import GREY_FERET
 from uol.runs.result import PANEL as PREFIX
-from uol.runs.result import Correlation, Name, Result, check_repeatable, is_fold, read_result
+from uol.runs.result import Correlation, Name, Result, check_repeatable, is_fold
 from uol.storage import provenance
 from uol.storage.csv_text import unguarded_frame
 from uol.storage.files import write_json
 from uol.storage.validation import read_validated
 from uol.studies.plans import BASE, PLANS
 
+Floats = npt.NDArray[np.float64]
+
 PANEL_DATA = ("color-feret", GREY_FERET)
 METHODS = tuple(row.method for row in PLANS["methods"].rows)
+
+
+def trimmed_mean(scores: npt.ArrayLike) -> Floats:
+    """Scores of M methods, (M, N), to a stand-in truth (N,): each image's mean without its lowest and highest."""
+    ordered = np.sort(np.asarray(scores, np.float64), axis=0)
+    if len(ordered) < 3:
+        raise CallError("a panel needs three methods: its lowest and its highest score of each image are dropped")
+    mean: Floats = ordered[1:-1].mean(0)
+    return mean
+
+
+class Agreement(NamedTuple):
+    """A method's correlation with the panel's trimmed mean, and with that of the others alone."""
+
+    pc: float
+    pc_others: float
+
+
+def panel_agreement(scores: Mapping[str, npt.ArrayLike]) -> dict[str, Agreement]:
+    """How far each method of a panel agrees with it.
+
+    The method is itself one of the panel, which flatters those that lie in its middle; `pc_others` leaves it out, and
+    is NaN where fewer than three others remain.
+    """
+    names: Sequence[str] = list(scores)
+    values = np.stack([np.asarray(scores[name], np.float64) for name in names])
+    truth = trimmed_mean(values)
+    found = {}
+    for row, name in enumerate(names):
+        others = np.delete(values, row, axis=0)
+        without = metrics.pearson(trimmed_mean(others), values[row]) if len(others) >= 3 else math.nan
+        found[name] = Agreement(metrics.pearson(truth, values[row]), without)
+    return found
 
 
 class _Part(BaseModel):
@@ -77,13 +116,12 @@ def make_panel(
     values: dict[str, dict[str, pd.Series[float]]] = {}
     networks: list[Network] = []
     for method in methods:
-        for folder in sorted((runs / f"{method}-{recipe}").glob("fold-*")):
-            path = folder / "evaluations" / f"{data}.csv"
-            if path.is_file() and (folder / "result.json").is_file():
-                result = read_result(folder / "result.json")
+        for run in map(RunFolder, sorted((runs / f"{method}-{recipe}").glob("fold-*"))):
+            if run.evaluation_table(data).is_file() and run.finished:
+                result = run.read_result()
                 if result.seed == seed and is_fold(result.split):
-                    networks.append(_network(folder / "result.json", result))
-                    values.setdefault(result.split, {})[method] = _scores(path)
+                    networks.append(_network(run.result, result))
+                    values.setdefault(result.split, {})[method] = _scores(run.evaluation_table(data))
     whole = {split: found for split, found in values.items() if len(found) == len(methods)}
     if not whole:
         raise CallError(

@@ -10,9 +10,9 @@ from typing import Any
 
 from uol.errors import CallError, UolError
 from uol.reports.formats import markdown, told_interval
+from uol.runs.folder import RunFolder
 from uol.runs.groups import group_means
 from uol.runs.result import Result, is_fold, other_setting, read_results
-from uol.runs.train_and_test import MODEL
 from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
 from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import fingerprint
@@ -32,10 +32,10 @@ def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, floa
 
     The card's figures are those of networks that the same recipe made of the data set's folds.
     """
-    made = {**whole_provenance(run / PROVENANCE), "recipe": recipe}
+    made = {**whole_provenance(RunFolder(run).provenance), "recipe": recipe}
     found = results_of(made, results)
     check_target(out)
-    scorer = load_scorer(run / MODEL)
+    scorer = load_scorer(RunFolder(run).model)
     with replacing_folder(out) as temporary:
         save_scorer(scorer, temporary, half=True)
         difference = write_graphs(load_scorer(temporary), temporary)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,16 @@ from uol.methods.uol import make_scorer
 from uol.order.consistency import estimate_by_consistency
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.folder import RunFolder
 from uol.runs.held_out import keep_held_out
 from uol.runs.predictions import spread_of, tested_parts
-from uol.runs.result import Provenance, Result, write_result
+from uol.runs.result import Provenance, Result
 from uol.runs.run import hold_out
-from uol.runs.train_and_test import MODEL, PREDICTIONS, RESULT, log
-from uol.runs.transfer import Predictor, remove_evaluations
+from uol.runs.transfer import Predictor
 from uol.scoring.folder import load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
-from uol.storage.csv_text import frame_text
-from uol.storage.files import plain, write_text
+from uol.storage.files import plain
 from uol.training.batches import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
@@ -39,7 +37,7 @@ class Consistency:
     It has neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them.
     """
 
-    def __init__(self, trained: Path, threshold: float) -> None:
+    def __init__(self, trained: RunFolder, threshold: float) -> None:
         self._scorer = _load(trained)
         self.scale: Scale = self._scorer.panel.scale
         self._threshold = threshold * self.scale.unit
@@ -65,7 +63,7 @@ class Rescored:
     `training` that trained, and those that were held out), so that its figures can be compared with the network's.
     """
 
-    def __init__(self, trained: Path, recipe: Recipe, training: PackedImages) -> None:
+    def __init__(self, trained: RunFolder, recipe: Recipe, training: PackedImages) -> None:
         model = _load(trained).model
         shown = {"framing": recipe.model.framing}
         model.config = model.config.model_copy(update=shown)  # maybe unlike the images it learnt from
@@ -84,7 +82,7 @@ def read_again(
     training: PackedImages,
     test: PackedImages,
     recipe: Recipe,
-    folder: Path,
+    folder: RunFolder,
     name: str,
     changes: Mapping[str, Any],
     pixels: str,
@@ -98,14 +96,14 @@ def read_again(
     result, and the next one starts again.
     """
     started, code = provenance.now(), provenance.commit()
-    (folder / RESULT).unlink(missing_ok=True)
-    remove_evaluations(folder)
+    folder.result.unlink(missing_ok=True)
+    folder.remove_evaluations()
     predictions = reading.predict(test.centre)
     table = predictions_table(test.rated, predictions)
-    write_text(folder / PREDICTIONS, frame_text(table, digits=6))
+    folder.write_predictions(table)
     keep_held_out(reading.predict, training, recipe, folder)
     if isinstance(reading, Rescored):
-        reading.scorer.save_pretrained(folder / MODEL)
+        reading.scorer.save_pretrained(folder.model)
     if afterwards is not None:
         afterwards(reading)
     made = network.provenance
@@ -136,12 +134,12 @@ def read_again(
             }
         )
     )
-    write_result(folder / RESULT, result)
-    log(folder, f"{provenance.command()} (commit {code.id}): read off {network.source}")
+    folder.write_result(result)
+    folder.log(f"{provenance.command()} (commit {code.id}): read off {network.source}")
     return result
 
 
-def _load(trained: Path) -> Scorer:
-    if not (trained / MODEL).is_dir():
+def _load(trained: RunFolder) -> Scorer:
+    if not trained.model.is_dir():
         raise UolError(f"{trained}: its model folder is gone; nothing can be read off it")
-    return load_scorer(trained / MODEL).to("cuda" if torch.cuda.is_available() else "cpu")
+    return load_scorer(trained.model).to("cuda" if torch.cuda.is_available() else "cpu")

@@ -15,10 +15,11 @@ import torch
 
 from uol.errors import CallError, UolError
 from uol.ratings.rated_images import RatedImages, Split
-from uol.runs.result import Result, read_result
-from uol.runs.run import CHECKPOINT, check_before_reading, run
-from uol.runs.train_and_test import MODEL, RESULT, Origin, finished, trial
-from uol.runs.transfer import BY_DEFAULT, MakeupRule, Other, Predictor, judge_elsewhere, judged, pack_other
+from uol.runs.folder import RunFolder
+from uol.runs.result import Result
+from uol.runs.run import check_before_reading, run
+from uol.runs.train_and_test import Origin, finished, train_and_test
+from uol.runs.transfer import BY_DEFAULT, MakeupRule, OtherDataset, Predictor, judge_elsewhere, judged, pack_other
 from uol.studies.collect import add
 from uol.studies.plans import Plan, PlanRow
 from uol.studies.rescoring import Consistency, Rescored, read_again
@@ -62,7 +63,7 @@ class Bench:
     rated: RatedImages
     out: Path
     changes: Mapping[str, Any]
-    others: Sequence[Other] = ()
+    others: Sequence[OtherDataset] = ()
     rule: MakeupRule = BY_DEFAULT
     results: Path | None = None  # where finished results are added, if they are
     slim: bool = False
@@ -81,7 +82,7 @@ class Bench:
         """The settings of a job."""
         return job.row.settings(self.asked(job))
 
-    def packed(self, other: Other, recipe: Recipe) -> PackedImages:
+    def packed(self, other: OtherDataset, recipe: Recipe) -> PackedImages:
         """A data set as a recipe's network sees it."""
         model = recipe.model
         key = (other.name, model.resize, model.crop, other.framing or model.framing)
@@ -93,7 +94,7 @@ class Bench:
 
     def training(self, recipe: Recipe) -> PackedImages:
         """The data set that is trained on."""
-        return self.packed(Other(self.rated), recipe)
+        return self.packed(OtherDataset(self.rated), recipe)
 
     def checksum(self, packed: PackedImages) -> str:
         """A data set's checksum, computed once."""
@@ -101,7 +102,7 @@ class Bench:
             self._checksums[id(packed)] = packed.checksum
         return self._checksums[id(packed)]
 
-    def missing(self, folder: Path, again: bool = True) -> list[Other]:
+    def missing(self, folder: RunFolder, again: bool = True) -> list[OtherDataset]:
         """The other data sets that a run was not tested on yet, with these ratings and by this rule.
 
         Older evaluations do not say which ratings they were of: with `again` they count as missing.
@@ -165,13 +166,13 @@ def run_jobs(
 def run_job(job: Job, bench: Bench, report: Callable[[EpochReport], None] | None = None) -> tuple[State, Result | None]:
     """Train and test one network, go on with one that was stopped, or find it finished."""
     recipe = bench.recipe(job)
-    folder = bench.out / job.place
+    folder = RunFolder(bench.out / job.place)
     read = job.row.network
     done = _train(job, bench, recipe, folder, report) if read is None else _read(job, read, bench, recipe, folder)
     if bench.results is not None:
-        add(folder, bench.results)
+        add(folder.path, bench.results)
     if bench.slim:
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        folder.checkpoint.unlink(missing_ok=True)
     return done
 
 
@@ -188,12 +189,12 @@ def count_there(plan: Plan, results: Sequence[Result], folds: int = 5) -> tuple[
 
 
 def _train(
-    job: Job, bench: Bench, recipe: Recipe, folder: Path, report: Callable[[EpochReport], None] | None
+    job: Job, bench: Bench, recipe: Recipe, folder: RunFolder, report: Callable[[EpochReport], None] | None
 ) -> tuple[State, Result | None]:
     packed = bench.training(recipe)
     split = bench.rated.splits[job.split]
     result = finished(folder, bench.rated, bench.checksum(packed), job.split, recipe)
-    missing = bench.missing(folder, again=(folder / CHECKPOINT).is_file())
+    missing = bench.missing(folder, again=folder.checkpoint.is_file())
     if result is not None and not missing:
         return "there", result
     if result is not None:
@@ -201,41 +202,46 @@ def _train(
         _judge(method, missing, bench, recipe, folder)
         return "done", result
     origin = Origin(job.row.recipe, bench.asked(job))
-    return "done", trial(
-        packed, job.split, split, recipe, folder, origin, report,
+    return "done", train_and_test(
+        packed, job.split, split, recipe, folder.path, origin, report,
         afterwards=lambda method: _judge(method, bench.others, bench, recipe, folder),
     )  # fmt: skip
 
 
-def _restored(packed: PackedImages, split: Split, recipe: Recipe, folder: Path, others: Sequence[Other]) -> Predictor:
+def _restored(
+    packed: PackedImages, split: Split, recipe: Recipe, folder: RunFolder, others: Sequence[OtherDataset]
+) -> Predictor:
     """The trained method of a run that has finished: from its checkpoint, without another epoch."""
-    if not (folder / CHECKPOINT).is_file():
+    if not folder.checkpoint.is_file():
         names = ", ".join(other.name for other in others)
         raise UolError(f"{folder}: its checkpoint is gone, so it cannot be tested on {names} as asked")
-    return run(packed.subset(split.train), recipe, folder)
+    return run(packed.subset(split.train), recipe, folder.path)
 
 
-def _judge(predictor: Predictor, others: Sequence[Other], bench: Bench, recipe: Recipe, folder: Path) -> None:
-    for other in others:
-        packed, framing = bench.packed(other, recipe), other.framing or recipe.model.framing
-        fingerprint = other.rated.fingerprint
-        judge_elsewhere(predictor, packed, framing, folder, recipe.threshold, bench.rule, fingerprint)
+def _judge(
+    predictor: Predictor, others: Sequence[OtherDataset], bench: Bench, recipe: Recipe, folder: RunFolder
+) -> None:
+    with folder.locked():
+        for other in others:
+            packed, framing = bench.packed(other, recipe), other.framing or recipe.model.framing
+            fingerprint = other.rated.fingerprint
+            judge_elsewhere(predictor, packed, framing, folder, recipe.threshold, bench.rule, fingerprint)
 
 
-def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -> tuple[State, Result | None]:
+def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: RunFolder) -> tuple[State, Result | None]:
     """Read the scores of a row off the networks of another, `read`."""
     row, base = job.row, Job(read, job.split, job.seed)
-    trained = bench.out / base.place
+    trained = RunFolder(bench.out / base.place)
     packed, split = bench.training(recipe), bench.rated.splits[job.split]
     learnt = bench.checksum(bench.training(bench.recipe(base)))
     network = finished(trained, bench.rated, learnt, job.split, bench.recipe(base))
     if network is None:
         raise UolError(f"{trained}: not trained yet, and {row.recipe} reads its scores off it")
-    there = read_result(folder / RESULT) if (folder / RESULT).is_file() else None
+    there = folder.read_result() if folder.finished else None
     same = there is not None and there.provenance.changes.get("network") == network.source
     same = same and there is not None and with_defaults(there.provenance.settings) == recipe.model_dump(mode="json")
     by_rule = row.read_by == "consistency"
-    same = same and (by_rule or (folder / MODEL).is_dir())
+    same = same and (by_rule or folder.model.is_dir())
     missing = bench.missing(folder)
     if same and not missing:
         return "there", there
@@ -245,7 +251,8 @@ def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: Path) -
         _judge(reading, missing, bench, recipe, folder)
         return "done", there
     changes = {"scores": "maximum consistency"} if by_rule else row.changes
-    return "done", read_again(
-        network, reading, training, packed.subset(split.test), recipe, folder, row.recipe, changes,
-        bench.checksum(packed), afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
-    )  # fmt: skip
+    with folder.locked():
+        return "done", read_again(
+            network, reading, training, packed.subset(split.test), recipe, folder, row.recipe, changes,
+            bench.checksum(packed), afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
+        )  # fmt: skip

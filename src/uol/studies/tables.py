@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from uol.errors import CallError
+from uol.ratings.metrics import share_interval
 from uol.reports.formats import told_interval
 from uol.runs.bootstrap import mean_of
-from uol.runs.protocols import wilson
-from uol.runs.result import Beside, Result, is_fold
+from uol.runs.result import PanelFigures, Result, is_fold
 from uol.studies.comparing import differences
 from uol.studies.groups import gaps_table, groups_table
 from uol.studies.method_panel import Panel
@@ -287,7 +287,7 @@ def _panels(source: Source) -> View:
     return View(rows, WHO | columns)
 
 
-def _known_raters(there: Sequence[Beside]) -> Cells:
+def _known_raters(there: Sequence[PanelFigures]) -> Cells:
     """Means of figures of predictions that use who rated each image, where all networks have them."""
     known = [one.known_raters for one in there if one.known_raters is not None]
     if len(known) < len(there):
@@ -319,7 +319,7 @@ def _makeup(source: Source) -> View:
         rows.append(
             _who(who(used[0]))
             | {"models": len(found), "pairs": pairs, "answer": ", ".join(sorted({one.answer for one in found}))}
-            | {"accuracy": accuracy, "interval": told_interval(wilson(accuracy, pairs))}
+            | {"accuracy": accuracy, "interval": told_interval(share_interval(accuracy, pairs))}
             | {"paper_accuracy": paper, "difference_accuracy": _beyond(accuracy, paper, len(found))}
         )
     columns = {"models": "models", "pairs": "pairs", "answer": "right is", "accuracy": "accuracy", "interval": "95 %",

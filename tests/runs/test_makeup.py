@@ -1,26 +1,12 @@
-"""The protocols of images that nobody rated, on cases one can count."""
+"""Pairs with and without make-up, on cases one can count."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binomtest, trim_mean
 
 from uol.errors import CallError, UolError
-from uol.runs.protocols import (
-    BY_MAKEUP,
-    BY_VOTES,
-    Votes,
-    makeup_order,
-    makeup_pairs,
-    panel_agreement,
-    read_votes,
-    trimmed_mean,
-    wilson,
-)
+from uol.runs.makeup import BY_MAKEUP, BY_VOTES, Votes, makeup_order, makeup_pairs, read_votes
 
 GROUPS = pd.DataFrame(
     [("001", "with", 1), ("001", "with", 2), ("001", "without", 1), ("002", "without", 2), ("002", "without", 1),
@@ -57,34 +43,3 @@ def test_votes_from_a_table(tmp_path):
     (tmp_path / "votes.csv").write_text("person,with,without\n001,6,\n")
     with pytest.raises(UolError, match="without its two numbers"):
         read_votes(tmp_path / "votes.csv")
-
-
-@given(st.integers(1, 200), st.data())
-def test_wilson_is_scipys(n, data):
-    right = data.draw(st.integers(0, n))
-    wanted = binomtest(right, n).proportion_ci(method="wilson")
-    assert wilson(right / n, n) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
-
-
-@given(st.integers(3, 9), st.integers(2, 20), st.integers(0, 99))
-def test_the_trimmed_mean_drops_one_at_each_end(methods, images, seed):
-    scores = np.random.default_rng(seed).normal(size=(methods, images))
-    assert np.allclose(trimmed_mean(scores), trim_mean(scores, 1.01 / methods, axis=0))
-
-
-def test_agreement_with_a_panel():
-    rng = np.random.default_rng(0)
-    truth = rng.normal(size=400)
-    scores = {
-        name: truth + noise * rng.normal(size=400)
-        for name, noise in zip("abcde", [0.2, 0.5, 0.5, 0.5, 3.0], strict=True)
-    }
-    found = panel_agreement(scores)
-    assert found["a"].pc == pytest.approx(np.corrcoef(trimmed_mean(list(scores.values())), scores["a"])[0, 1])
-    others = trimmed_mean([scores[name] for name in "bcde"])
-    assert found["a"].pc_others == pytest.approx(np.corrcoef(others, scores["a"])[0, 1])
-    assert max(found, key=lambda name: found[name].pc_others) == "a"
-    assert min(found, key=lambda name: found[name].pc) == "e"
-    assert np.isnan(panel_agreement({name: scores[name] for name in "abc"})["a"].pc_others)
-    with pytest.raises(CallError, match="three methods"):
-        panel_agreement({"a": truth, "b": truth})

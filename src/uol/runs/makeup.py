@@ -1,10 +1,10 @@
-"""Protocols for images that nobody rated: the order of pairs with and without make-up, and a panel of methods."""
+"""Pairs of photographs with and without make-up: how often a method orders them as people do."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,9 +13,7 @@ import pandas as pd
 
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import CallError, UolError
-from uol.ratings import metrics
 
-Floats = npt.NDArray[np.float64]
 Takes = Literal["first", "mean"]
 
 GREY_FERET = "feret-gray"  # a small derivative of FERET, cropped so tightly that no face is found: shown whole
@@ -74,13 +72,6 @@ def makeup_order(pairs: pd.DataFrame, votes: Mapping[str, Votes] | None = None, 
     return Ordered(right, counted, answer)
 
 
-def wilson(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of n: (p + z²/2n ± z·√(p(1 − p)/n + z²/4n²)) / (1 + z²/n)."""
-    middle, square = share + z * z / (2 * n), z * z / n
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, (middle - half) / (1 + square)), min(1.0, (middle + half) / (1 + square))
-
-
 def read_votes(path: str | os.PathLike[str]) -> dict[str, Votes]:
     """Votes by person, from a table with columns person, with and without (numbers of voters)."""
     table = read_table(path)
@@ -94,37 +85,4 @@ def read_votes(path: str | os.PathLike[str]) -> dict[str, Votes]:
         if not name or not (math.isfinite(yes) and math.isfinite(no)):
             raise UolError(f"{path}: a row without a person or without its two numbers of votes")
         found[name] = Votes(round(yes), round(no))
-    return found
-
-
-def trimmed_mean(scores: npt.ArrayLike) -> Floats:
-    """Scores of M methods, (M, N), to a stand-in truth (N,): each image's mean without its lowest and highest."""
-    ordered = np.sort(np.asarray(scores, np.float64), axis=0)
-    if len(ordered) < 3:
-        raise CallError("a panel needs three methods: its lowest and its highest score of each image are dropped")
-    mean: Floats = ordered[1:-1].mean(0)
-    return mean
-
-
-class Agreement(NamedTuple):
-    """A method's correlation with the panel's trimmed mean, and with that of the others alone."""
-
-    pc: float
-    pc_others: float
-
-
-def panel_agreement(scores: Mapping[str, npt.ArrayLike]) -> dict[str, Agreement]:
-    """How far each method of a panel agrees with it.
-
-    The method is itself one of the panel, which flatters those that lie in its middle; `pc_others` leaves it out, and
-    is NaN where fewer than three others remain.
-    """
-    names: Sequence[str] = list(scores)
-    values = np.stack([np.asarray(scores[name], np.float64) for name in names])
-    truth = trimmed_mean(values)
-    found = {}
-    for row, name in enumerate(names):
-        others = np.delete(values, row, axis=0)
-        without = metrics.pearson(trimmed_mean(others), values[row]) if len(others) >= 3 else math.nan
-        found[name] = Agreement(metrics.pearson(truth, values[row]), without)
     return found

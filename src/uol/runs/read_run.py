@@ -1,0 +1,44 @@
+"""Read a finished run: its result, with its figures on other data sets and all statistics of its predictions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from uol.errors import UolError
+from uol.runs.folder import RunFolder
+from uol.runs.predictions import fill_in_statistics
+from uol.runs.result import Makeup, Result, Transfer
+from uol.storage.validation import check_values
+
+
+def read_run(run: RunFolder) -> Result:
+    """A run's result with its evaluations on other data sets, and with missing statistics filled in."""
+    result = run.read_result()
+    changes: dict[str, Any] = {"transfer": dict(result.transfer)}
+    trained = {result.trained_on, *result.provenance.learnt_from}
+    for path in run.evaluation_files():
+        values = _read(path)
+        if "accuracy" in values:
+            changes["makeup"] = check_values(Makeup, values, path)
+        elif not values.get("unrated") and path.stem not in trained:
+            changes["transfer"][path.stem] = _transfer(path, values)
+    return fill_in_statistics(result.model_copy(update=changes), run)
+
+
+def _transfer(path: Path, values: dict[str, Any]) -> Transfer:
+    found = check_values(Transfer, values, path)
+    if found.split is not None:
+        raise UolError(f"{path}: figures on the split {found.split} alone; tables report whole data sets")
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UolError(f"{path}: not readable as JSON") from error
+    if not isinstance(values, dict):
+        raise UolError(f"{path}: not readable as an evaluation")
+    return values
