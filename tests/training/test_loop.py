@@ -209,7 +209,7 @@ def test_memory_that_does_not_suffice_is_said_in_one_line(drawn, tmp_path, monke
         raise error
 
     monkeypatch.setattr(method, "forward", starve)
-    with pytest.raises(UolError, match=r"too small for this training: lower batch_size \(now 16\); the finished epochs"):
+    with pytest.raises(UolError, match=r"too small for this training: lower batch_size \(now 16\); the finished"):
         train(method, data, recipe, tmp_path / "c", accelerator="cpu")
 
 

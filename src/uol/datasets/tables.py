@@ -275,7 +275,8 @@ def _read_spss(file: Path, notes: list[str]) -> pd.DataFrame:
             table[name] = table[name].mask(table[name].isin(empty))
             told = ", ".join(f"{code:g} ({labels[code]})" for code in sorted(empty))
             notes.append(f"{told} in {name} is no rating by its label and was read as empty")
-    return table.astype(object)
+    found: pd.DataFrame = table.astype(object)
+    return found
 
 
 def _check_commas(column: pd.Series[Any], table: str) -> None:
