@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test quick lint bench clean
 
 install: $(READY)
 
@@ -19,6 +19,9 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .
