@@ -23,11 +23,11 @@ from uol.training.recipe import Recipe, load_recipe
 
 GPU = torch.cuda.is_available()
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
-    "float32 (TF32), eager": ("paper", {"precision": "32-true", "engine": "eager"}),
-    "bfloat16, eager": ("paper", {"engine": "eager"}),
-    "+ CUDA graph": ("paper", {"engine": "graph"}),
-    "+ compiled": ("paper", {"engine": "compiled"}),
-    "+ compiled, first four convolutions frozen": ("paper", {"engine": "compiled", "frozen": 4}),
+    "float32 (TF32), eager": ("paper-calibrated", {"precision": "32-true", "engine": "eager"}),
+    "bfloat16, eager": ("paper-calibrated", {"engine": "eager"}),
+    "+ CUDA graph": ("paper-calibrated", {"engine": "graph"}),
+    "+ compiled": ("paper-calibrated", {"engine": "compiled"}),
+    "+ compiled, first four convolutions frozen": ("paper-calibrated", {"engine": "compiled", "frozen": 4}),
     "strong, eager": ("strong", {"engine": "eager"}),
     "strong, compiled": ("strong", {"engine": "compiled"}),
 }

@@ -42,7 +42,9 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder; run again to resume a stopped run.")],
     chosen: DataChoice,
     split: SplitOption = None,
-    recipe: Annotated[str, typer.Option("--recipe", "-r", help="A shipped recipe, or a YAML file.")] = "paper",
+    recipe: Annotated[
+        str, typer.Option("--recipe", "-r", help="A shipped recipe, or a YAML file.")
+    ] = "paper-calibrated",
     init: InitOption = None,
     changes: SetOption = None,
     panels: Annotated[
@@ -60,7 +62,7 @@ def train(
     With --fold all, every fold has a folder in the run folder. Images of different panels (--with) are never compared;
     each panel has references and a model, in panels/NAME/model of the run folder, and is tested with them.
 
-    Example: uol train --data photos/ --table ratings.csv --recipe paper --init vgg16.safetensors --out runs/first
+    Example: uol train --data photos/ --table ratings.csv --init vgg16.safetensors --out runs/first
     """
     from uol.datasets.choosing import choose_panels
     from uol.ratings.splits import choose_splits

@@ -43,6 +43,7 @@ _AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with 
 # The rows of the headline table, and the images that were looked at when their settings were chosen.
 CHOSEN_ON: dict[str, str] = {
     "paper": "none",
+    "paper-calibrated": "none",
     FAST: "fold 1 and MEBeauty, through its teacher `strong`",
     STRONG: "fold 1 and MEBeauty",
     BEST: "fold 1 and MEBeauty; six views after test figures of all folds were seen",
@@ -57,7 +58,8 @@ CHOSEN_ON: dict[str, str] = {
     "four": "test images of all folds",
 }
 _KNOWN_AS = {
-    "paper": ": the published settings, our code",
+    "paper": ": the paper to the letter, our code",
+    "paper-calibrated": ": its settings, with intervals",
     FAST: ": the small model that ships",
     DISTILLED: ": the large model that ships",
 }
