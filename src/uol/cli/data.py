@@ -10,9 +10,14 @@ import typer
 from uol.cli.options import HtmlOption, JsonOption, data_argument
 from uol.cli.output import load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
+from uol.errors import CallError
 
 app = typer.Typer(help="Describe, check, align and split data sets before training.")
 
+_MOST_VALUES = 40  # scale values in a printed table
+_FLAGGED_COLUMNS = {
+    "rater": "flagged rater", "n": "n", "leniency": "leniency", "agreement": "agreement", "reason": "why",
+}  # fmt: skip
 _SHOWN = 10  # near-duplicates, and unreadable files, in a printed table
 
 
@@ -46,17 +51,40 @@ def list_(as_json: JsonOption = False) -> None:
 @data_argument
 def stats(
     chosen: DataChoice,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write a row per image to a .csv or .parquet file.")
+    ] = None,
+    raters_out: Annotated[
+        Path | None, typer.Option("--raters-out", help="Write a row per rater to a .csv or .parquet file.")
+    ] = None,
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Describe a rated data set: scores, disagreement between raters, reliability, groups.
 
-    Example: uol data stats photos/ --table ratings.csv --html stats.html
-    """
-    from uol.ratings.stats import data_stats
+    --out has n, mean, SD, standard error, 95 % interval, adjusted mean and histogram of each image; --raters-out has n,
+    leniency and agreement of each rater, and who is flagged and why.
 
+    Example: uol data stats photos/ --table ratings.csv --out images.csv --raters-out raters.csv
+    """
+    from uol.ratings.stats import MOST_GROUPS, data_stats
+    from uol.ratings.summaries import image_table, rater_summary
+    from uol.storage.csv_text import check_frame_name, write_frame
+
+    wanted = [path for path in (out, raters_out) if path is not None]
+    for path in wanted:
+        check_frame_name(path)
+    if len({path.resolve() for path in wanted}) < len(wanted):
+        raise CallError(f"--out and --raters-out: both are {out}; name two files")
     rated = load(chosen)
     found = data_stats(rated)
+    people = None if raters_out is None else rater_summary(rated)
+    if out is not None:
+        write_frame(out, image_table(rated))
+        say(f"images: {out}")
+    if raters_out is not None and people is not None:
+        write_frame(raters_out, people)
+        say(f"raters: {raters_out}")
     if html is not None:
         from uol.reports.data_report import write_data_report
 
@@ -65,12 +93,11 @@ def stats(
     if as_json:
         print_json(found)
         return
-    from uol.ratings.stats import MOST_GROUPS
-    from uol.reports.data_report import GROUP_COLUMNS, RELIABILITY_NAMES
+    from uol.reports.data_report import DIFFERENCE_COLUMNS, GROUP_COLUMNS, RELIABILITY_NAMES, VOTE_COLUMNS
 
     rows = [
         {"what": "images", "value": found["images"]},
-        {"what": "raters", "value": found["raters"]},
+        {"what": "voters" if found["scale_values"] else "raters", "value": found["raters"]},
         {"what": "mean score", "value": found["score"]["mean"]},
         {"what": "sd of the scores", "value": found["score"]["sd"]},
         {"what": "mean rating variance", "value": found["mean_rating_variance"]},
@@ -78,13 +105,24 @@ def stats(
     ]
     print_table(rows, {"what": rated.name, "value": "value"})
     if rated.ratings is None and found["reliability"]:
-        say(
-            "raters are not identified: `raters` is the most ratings of one image, reliability is from counts per level"
-        )
+        say("raters are not identified: reliability is of single ratings, whoever gave them")
+    if found["scale_values"]:
+        best = sorted(found["scale_values"], key=lambda row: -row["scale_value"])
+        print()
+        print_table(best[:_MOST_VALUES], VOTE_COLUMNS)
+        if len(best) > _MOST_VALUES:
+            say(f"{len(best) - _MOST_VALUES} more scale values; --out FILE and --json have all")
     for column, groups in found["by_group"].items():
         if 1 < len(groups) <= MOST_GROUPS:
             print()
             print_table(groups, GROUP_COLUMNS | {"group": column})
+        if column in found["differences"]:
+            print()
+            print_table(found["differences"][column]["rows"], DIFFERENCE_COLUMNS)
+            say(f"{column}: {found['differences'][column]['method']}")
+    if found["flagged_raters"]:
+        print()
+        print_table(found["flagged_raters"], _FLAGGED_COLUMNS)
 
 
 @app.command()

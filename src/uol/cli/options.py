@@ -50,7 +50,8 @@ RootOption = Annotated[
     Path | None, typer.Option("--root", help="Folder of a named data set, as its owner distributes it.")
 ]
 TableOption = Annotated[
-    Path | None, typer.Option("--table", help="Table of ratings for a folder of images: CSV, TSV, XLSX or Parquet.")
+    Path | None,
+    typer.Option("--table", help="Table of ratings for a folder of images: CSV, TSV, XLSX, ODS, SAV or Parquet."),
 ]
 VotesOption = Annotated[bool, typer.Option("--votes", help="The table has votes on pairs of images, not ratings.")]
 ScaleOption = Annotated[
@@ -59,7 +60,10 @@ ScaleOption = Annotated[
 ]
 ReadOption = Annotated[
     list[str] | None,
-    typer.Option("--read", help="How to read the table: image=COLUMN, rater=COLUMN, missing=99; for omi attribute=…"),
+    typer.Option(
+        "--read",
+        help="How to read the table: image=COLUMN, rater=COLUMN, missing=99, repeats=mean; for omi attribute=…",
+    ),
 ]
 SplitOption = Annotated[
     str | None,

@@ -38,6 +38,7 @@ _GROUPS = {
     "mtw": ("male", "caucasian"),
 }
 _NAME = re.compile(r"([a-z]+)(\d+)\.[a-z]+", re.IGNORECASE)
+_RATERS = 60  # each of them rated every image
 _RATINGS_KINDS = ("parquet", "csv", "xlsx")  # the quickest to read first
 _TOLERANCE = 1e-4  # official means are printed with six decimals
 
@@ -83,6 +84,7 @@ def load_scut_fbp5500(root: str | os.PathLike[str], *, with_ratings: bool = True
         groups=groups(names),
         splits=_as_splits(names, sides),
         ratings=ratings,
+        people=None if histograms is None else _RATERS,
         notes=tuple(notes),
     )
 

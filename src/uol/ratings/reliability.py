@@ -82,6 +82,30 @@ def one_way_icc_from_counts(counts: npt.ArrayLike, levels: npt.ArrayLike) -> Int
     return _intraclass(image, 0.0, within, size)._replace(rater_variance=np.nan)
 
 
+def one_way_from_moments(
+    means: npt.ArrayLike, variances: npt.ArrayLike, counts: npt.ArrayLike
+) -> tuple[IntraclassCorrelation, float]:
+    """ICC(1,1) and ICC(1,k), and Krippendorff's interval α, from each image's mean, variance and number of ratings.
+
+    These are the figures of `one_way_icc_from_counts` and of `krippendorff_alpha`; variances of images with one rating
+    are not used. NaN where they are not defined.
+    """
+    mean, size = np.asarray(means, np.float64), np.asarray(counts, np.float64)
+    spread = np.where(size > 1, np.asarray(variances, np.float64), 0.0)
+    total, images = size.sum(), len(size)
+    if images < 2 or total == images:
+        return IntraclassCorrelation(np.nan, np.nan, _harmonic_mean(size), np.nan, np.nan, np.nan), np.nan
+    within = np.sum((size - 1) * spread) / (total - images)
+    between = np.sum(size * (mean - size @ mean / total) ** 2) / (images - 1)
+    effective_size = (total - np.sum(size**2) / total) / (images - 1)
+    image = max(0.0, (between - within) / effective_size)
+    mean, spread, paired = mean[size > 1], spread[size > 1], size[size > 1]
+    n = paired.sum()
+    expected = (np.sum((paired - 1) * spread) + np.sum(paired * (mean - paired @ mean / n) ** 2)) / (n - 1)
+    alpha = 1 - np.sum(paired * spread) / n / expected if expected > 0 else np.nan
+    return _intraclass(image, 0.0, float(within), size)._replace(rater_variance=np.nan), float(alpha)
+
+
 def krippendorff_alpha(matrix: Floats, level: str = "interval") -> float:
     """Krippendorff's α = 1 − D_o / D_e of images × raters with gaps; NaN where no two ratings can be compared.
 

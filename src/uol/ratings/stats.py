@@ -13,14 +13,17 @@ import pandas as pd
 from scipy.stats import t
 
 from uol.errors import UolError
+from uol.ratings.group_differences import group_differences, group_labels
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.reliability import (
     krippendorff_alpha_from_counts,
+    one_way_from_moments,
     one_way_icc_from_counts,
     reliability,
     split_half,
     split_half_from_counts,
 )
+from uol.ratings.summaries import rater_summary, vote_table
 
 MOST_GROUPS = 40
 _BINS = 20
@@ -31,8 +34,9 @@ _FEW_COLUMNS = 3  # of groups: with more of them, none are crossed
 def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
     """Statistics of a rated set.
 
-    `raters` is how many people rated, or the most ratings of an image where that is unknown; `variance_peak` is the
-    mean score of the tenth of the images that raters disagree about most.
+    `raters` is how many people rated or voted, None where that is unknown; `variance_peak` is the mean score of the
+    tenth of the images that raters disagree about most; `differences` are those between groups, with effect sizes; and
+    `scale_values` has a row per image of votes.
     """
     if not rated.rated:
         raise UolError(f"{rated.name}: nobody rated these images; there is nothing to describe")
@@ -54,25 +58,38 @@ def data_stats(rated: RatedImages, seed: int = 0) -> dict[str, Any]:
         "mean_rating_variance": float(variances.mean()) if variances.size else None,
         "variance_peak": _variance_peak(rated),
         "reliability": reliabilities(rated, seed),
+        "flagged_raters": [] if rated.ratings is None else _flagged(rated),
         "by_group": {" × ".join(names): group_rows(rated, names, seed) for names in _shown_groupings(rated.groups)},
+        "differences": {
+            name: found for (name,) in groupings(rated.groups, 1) if (found := group_differences(rated, name, seed))
+        },
+        "scale_values": None if rated.standard_errors is None else vote_table(rated).to_dict("records"),
         "splits": {name: {"train": len(split.train), "test": len(split.test)} for name, split in rated.splits.items()},
         "notes": list(rated.notes),
     }
 
 
+def _flagged(rated: RatedImages) -> list[dict[str, Any]]:
+    found = rater_summary(rated)
+    columns = ("rater", "n", "leniency", "agreement", "reason")
+    rows = found.loc[found["flagged"], list(columns)].itertuples(index=False, name=None)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
 def raters(rated: RatedImages) -> int | None:
-    """How many people rated; where only counts are known, the most ratings of one image."""
-    if rated.ratings is not None:
-        return len(rated.ratings.raters)
-    return int(rated.counts.max()) if rated.counts.any() else None
+    """How many people rated or voted; None where that is unknown."""
+    return rated.people if rated.ratings is None else len(rated.ratings.raters)
 
 
 def reliabilities(rated: RatedImages, seed: int = 0) -> dict[str, float | None]:
-    """Reliability by rater where raters are known, from counts per level where they are not, else nothing."""
+    """Reliability by rater where raters are known, else from counts per level, else from variances and counts.
+
+    Empty where none of these are known.
+    """
     if rated.ratings is not None:
         return reliability(rated.ratings, seed)
     if rated.histograms is None or rated.levels is None:
-        return {}
+        return _from_moments(rated)
     icc = one_way_icc_from_counts(rated.histograms, rated.levels)
     halves = split_half_from_counts(rated.histograms, rated.levels, seed=seed)
     return {
@@ -85,9 +102,24 @@ def reliabilities(rated: RatedImages, seed: int = 0) -> dict[str, float | None]:
     }
 
 
-def groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
-    """The columns to group by, one alone or two crossed, that have 2 to 40 groups."""
-    alone = [(str(name),) for name in columns if 1 < columns[name].nunique() <= MOST_GROUPS]
+def _from_moments(rated: RatedImages) -> dict[str, float | None]:
+    several = rated.counts > 1
+    if not several.any() or not (rated.counts > 0).all() or np.isnan(rated.variances[several]).any():
+        return {}
+    icc, alpha = one_way_from_moments(rated.scores, rated.variances, rated.counts)
+    return {
+        "icc_1_1": _none(icc.single),
+        "icc_1_k": _none(icc.average),
+        "raters_per_image": _none(icc.raters_per_image),
+        "krippendorff_alpha": _none(alpha),
+    }
+
+
+def groupings(columns: pd.DataFrame, together: int = 2) -> list[tuple[str, ...]]:
+    """The columns to group by, one alone or two crossed if so many go `together`, that have 2 to 40 groups."""
+    alone: list[tuple[str, ...]] = [(str(name),) for name in columns if 1 < columns[name].nunique() <= MOST_GROUPS]
+    if together == 1:
+        return alone
     crossed = combinations([name for (name,) in alone], 2)
     return alone + [pair for pair in crossed if len(columns[list(pair)].drop_duplicates()) <= MOST_GROUPS]
 
@@ -101,11 +133,14 @@ def _shown_groupings(columns: pd.DataFrame) -> list[tuple[str, ...]]:
 def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
     """One row per group: images, mean score with its 95 % interval, sd, mean rating variance, reliability.
 
+    The interval is Student's over the images of the group, within the scale.
+
     `spearman_brown` is of the panel's means within the group; √ of it is the highest correlation with them that can be
     expected, which differs between groups, as their range of scores does.
     """
     rows = []
-    labels = rated.groups[list(names)].astype(object).fillna("").astype(str).replace("", "unknown")
+    labels = rated.groups[list(names)].apply(group_labels)
+    bounded = rated.scale if rated.standard_errors is None else (-math.inf, math.inf)  # logits have no ends
     for values, members in labels.groupby(list(names)).indices.items():
         inside = rated.subset(members)
         scores, variances = inside.scores, inside.variances
@@ -118,8 +153,8 @@ def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[
                 "group": " × ".join(map(str, values if isinstance(values, tuple) else (values,))),
                 "images": n,
                 "mean": float(scores.mean()),
-                "low": _none(float(scores.mean()) - half),
-                "high": _none(float(scores.mean()) + half),
+                "mean_low_95": _none(float(np.clip(scores.mean() - half, *bounded))),
+                "mean_high_95": _none(float(np.clip(scores.mean() + half, *bounded))),
                 "sd": _none(sd),
                 "mean_rating_variance": float(known.mean()) if known.size else None,
                 "spearman_brown": _spearman_brown(inside, seed),

@@ -15,8 +15,18 @@ from uol.reports.figures import BLUE, GREY, ORANGE, means_by_group, tidy
 from uol.reports.html import Section, write_report
 
 GROUP_COLUMNS = {
-    "group": "group", "images": "images", "mean": "mean score", "low": "low", "high": "high", "sd": "sd",
+    "group": "group", "images": "images", "mean": "mean score", "mean_low_95": "low, 95 %",
+    "mean_high_95": "high, 95 %", "sd": "sd",
     "mean_rating_variance": "mean rating variance", "spearman_brown": "reliability of means",
+}  # fmt: skip
+DIFFERENCE_COLUMNS = {
+    "group": "group", "other": "minus", "difference": "difference", "difference_low_95": "low, 95 %",
+    "difference_high_95": "high, 95 %", "effect_size": "Hedges' g", "effect_size_low_95": "low, 95 %",
+    "effect_size_high_95": "high, 95 %",
+}  # fmt: skip
+VOTE_COLUMNS = {
+    "image": "image", "votes": "votes", "scale_value": "scale value", "standard_error": "standard error",
+    "scale_value_low_95": "low, 95 %", "scale_value_high_95": "high, 95 %",
 }  # fmt: skip
 RELIABILITY_NAMES = {
     "icc_2_1": "ICC(2,1): one rater", "icc_2_k": "ICC(2,k): the panel's mean", "icc_1_1": "ICC(1,1): one rating",
@@ -40,7 +50,7 @@ def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: d
             "Reliability",
             "How far raters agree, and how well their mean would be found again with other raters of the same kind."
             if stats["reliability"]
-            else "Only means are known: reliability needs single ratings, or counts per level.",
+            else "Only means are known: reliability needs single ratings, counts per level, or variances and counts.",
             {"what": "", "value": "value"} if stats["reliability"] else None,
             [{"what": RELIABILITY_NAMES[name], "value": value} for name, value in stats["reliability"].items()],
         ),
@@ -62,9 +72,17 @@ def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: d
                     "reliability, a PC of about its root, and PC is lower where scores differ less (sd).",
                     GROUP_COLUMNS,
                     rows,
-                    [means_by_group(rows, "mean score")],
+                    [means_by_group(rows, "mean score", ends=("mean_low_95", "mean_high_95"))],
                 )
             )
+        if name in stats["differences"]:
+            found = stats["differences"][name]
+            text = f"Differences of mean scores: {found['method']}."
+            sections.append(Section(f"Differences by {name}", text, DIFFERENCE_COLUMNS, found["rows"]))
+    if stats["scale_values"]:
+        best = sorted(stats["scale_values"], key=lambda row: -row["scale_value"])
+        text = "In logits, centred on zero, with standard errors and 95 % intervals."
+        sections.append(Section("Scale values", text, VOTE_COLUMNS, best))
     if rated.notes:
         sections.append(
             Section("Notes of the loader", columns={"note": "note"}, rows=[{"note": n} for n in rated.notes])

@@ -256,16 +256,20 @@ def reference_scores(runs: Sequence[npt.NDArray[np.float64]]) -> Figure:
 
 
 def means_by_group(
-    rows: Sequence[Mapping[str, Any]], label: str, mean: str = "mean", line: float | None = None
+    rows: Sequence[Mapping[str, Any]],
+    label: str,
+    mean: str = "mean",
+    line: float | None = None,
+    ends: tuple[str, str] = ("low", "high"),
 ) -> Figure:
-    """One line per group (`group`, `images`): its mean, with the interval from `low` to `high` where there is one."""
+    """One line per group (`group`, `images`): its mean, with its interval where there is one."""
     figure = Figure(figsize=(7.2, 0.8 + 0.34 * len(rows)), layout="constrained")
     ax = figure.subplots()
     if line is not None:
         ax.axvline(line, color="black", lw=0.8)
     for place, row in enumerate(rows):
-        if row["low"] is not None:
-            ax.plot([row["low"], row["high"]], [place, place], color=BLUE, lw=2)
+        if row[ends[0]] is not None:
+            ax.plot([row[end] for end in ends], [place, place], color=BLUE, lw=2)
         ax.plot(row[mean], place, "o", color=BLUE)
     ax.set_yticks(range(len(rows)), [f"{row['group']} ({row['images']})".replace("$", r"\$") for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)

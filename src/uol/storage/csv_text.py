@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from uol.errors import UolError
+from uol.errors import CallError, UolError
 from uol.storage.files import replacing, write_text
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ def csv_text(columns: Iterable[Any], rows: Iterable[Iterable[Any]], digits: int 
 def frame_text(table: pd.DataFrame, digits: int | None = None) -> str:
     """A table as CSV, without its index."""
     return csv_text(table.columns, table.itertuples(index=False, name=None), digits)
+
+
+def check_frame_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a name whose ending names no format."""
+    if not os.fspath(path).lower().endswith((".csv", ".parquet")):
+        raise CallError(f"{path}: the name must end in .csv or .parquet, which names the format")
 
 
 def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
@@ -75,6 +81,8 @@ def unguarded_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _cell(value: Any, digits: int | None) -> Any:
+    if value is None or type(value).__name__ == "NAType":  # pandas' gap, of integers
+        return ""
     if isinstance(value, float):
         if value != value:
             return ""
