@@ -132,7 +132,10 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     assert uol(*words, "--out", joint)[0] == 0
     other = json.loads((joint / "result.json").read_text())["beside"]["ratings"]["known_raters"]
     assert uol("report", joint)[0] == 0
-    assert f"Told who rated each image of ratings, PC is {other['pc']:.4f}." in (joint / "report.html").read_text()
+    assert (
+        f"With the leniency of the raters of each image of ratings known, PC is {other['pc']:.4f}."
+        in (joint / "report.html").read_text()
+    )
     alone = tmp_path / "alone"  # of the other panel: asked of all images, which are moved to its scale of 1 to 5
     assert uol(*command(two)[:14], "--out", alone)[0] == 0
     code, _, evaluated = uol("evaluate", alone, *panel, "--split", "whole")

@@ -55,7 +55,7 @@ def _options(
 
 def main() -> None:
     """Run the command line: results on stdout, messages on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
-    # Pillow's warning about images of 89 megapixels and more: `uol.images.read` has a limit and an error of its own.
+    # Pillow's warning about images of 89 megapixels and more: `uol.images.read` checks the size and raises an error.
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
         app()

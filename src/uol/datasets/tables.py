@@ -273,8 +273,8 @@ def _read_spss(file: Path, notes: list[str]) -> pd.DataFrame:
         empty = {code for code, label in labels.items() if _UNANSWERED.search(str(label))}
         if table[name].isin(empty).any():
             table[name] = table[name].mask(table[name].isin(empty))
-            told = ", ".join(f"{code:g} ({labels[code]})" for code in sorted(empty))
-            notes.append(f"{told} in {name} is no rating by its label and was read as empty")
+            codes = ", ".join(f"{code:g} ({labels[code]})" for code in sorted(empty))
+            notes.append(f"{codes} in {name} is no rating by its label and was read as empty")
     found: pd.DataFrame = table.astype(object)
     return found
 

@@ -123,7 +123,7 @@ def _map(shared: int, shape: tuple[int, ...]) -> Pixels:
 
 
 def _start(shared: int, places: int, resize: int, crop: int) -> subprocess.Popen[bytes]:
-    # In a session of their own: Ctrl-C reaches the parent alone, and processes end when their input does.
+    # In a new session: Ctrl-C reaches only the parent, and the processes end when their input does.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "uol.images.parallel_reading", *map(str, (shared, places, resize, crop))],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=(shared,),

@@ -23,7 +23,7 @@ class AaNet(ScoreMethod):
 
     Attributes (±1, 0 where unknown) → 256 units with batch norm and ReLU → a factor for every filter of every
     convolution, and a shift where it has a bias; both begin by leaving it as it is. Scaling a filter is scaling its
-    channel of the output, (f·W) ∗ x = f·(W ∗ x), which is how it is done, since each image has factors of its own;
+    channel of the output, (f·W) ∗ x = f·(W ∗ x), which is how it is computed, since factors differ from image to image;
     of the published variants this is the one that multiplies. Convolutions that the recipe freezes are not tuned.
 
     A tenth of the images hide their attributes in training, so that people of whom nothing is known can be scored.

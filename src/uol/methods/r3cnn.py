@@ -18,7 +18,7 @@ _RANKING_WEIGHT = 0.1
 class R3Cnn(ScoreMethod):
     """A linear unit for the score and one that ranks: r = unit(ReLU(features of one − features of the other)).
 
-    Published with ResNeXt-50, a learning rate of its own for the second stage, and 25 drawn pairs per image. Here the
+    Published with ResNeXt-50, another learning rate in the second stage, and 25 drawn pairs per image. Here the
     backbone and the one schedule are the recipe's, the second stage is the second half of the epochs, and its pairs
     are all ordered ones of a batch that fit: one gender, and scores that differ by up to one unit of the scale.
     """

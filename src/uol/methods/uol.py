@@ -100,7 +100,7 @@ class Uol(Method):
         return batch._replace(histogram=torch.where(batch.histogram.isfinite(), mixed, answers.histogram))
 
     def _of_panel(self, values: Tensor, panel: Tensor) -> Tensor:
-        """Of each image the units of its own panel: (M, panels · L), (M,) → (M, L)."""
+        """The units of each image's panel: (M, panels · L), (M,) → (M, L)."""
         if self.panels == 1:
             return values
         own = panel[:, None] == torch.arange(self.panels, device=panel.device)

@@ -42,7 +42,7 @@ class Card(RankedRow):
 
 
 class Group(NamedTuple):
-    """Images under one heading: those that share a rank, or neighbours each of which has a rank of its own."""
+    """Images under one heading: those that share a rank, or neighbours whose ranks all differ."""
 
     title: str
     rows: list[RankedRow]

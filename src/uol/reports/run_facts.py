@@ -43,9 +43,9 @@ def facts(run: Run) -> dict[str, str]:
 
 def seconds(run: Run) -> float | None:
     """How long a run took, from its result or from its epochs."""
-    told = run.provenance.get("seconds")
-    if number(told):
-        return float(told)
+    seconds = run.provenance.get("seconds")
+    if number(seconds):
+        return float(seconds)
     return float(run.losses["seconds"].sum()) if run.losses is not None and "seconds" in run.losses else None
 
 

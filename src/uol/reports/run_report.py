@@ -120,7 +120,7 @@ def _figures(runs: Sequence[Run], pooled: pd.DataFrame | None) -> list[Section]:
     )
     if pooled is not None and np.isfinite(known := tables.known_raters_pc(pooled)):
         text += (
-            f" Told who rated each image, and how lenient they are by the images that train, PC is {known:.4f}"
+            f" With the leniency of raters known from the training images, PC is {known:.4f}"
             f"{'' if len(runs) == 1 else ' of all predictions together'}."
         )
     if len(runs) == 1:
@@ -129,7 +129,7 @@ def _figures(runs: Sequence[Run], pooled: pd.DataFrame | None) -> list[Section]:
     rows += [{"run": "mean", **mean}, {"run": "standard deviation", **sd}]
     if pooled is not None:
         rows.append({"run": "pooled", **tables.figures_of(pooled)})
-    text += " Pooled figures take the predictions of all runs together; order is told within runs only."
+    text += " Pooled figures use the predictions of all runs together; order is counted within runs only."
     return [Section("Figures", text, {"run": "run", **FIGURES, "seconds": "seconds"}, rows)]
 
 
@@ -185,9 +185,9 @@ def _calibration(runs: Sequence[Run], pooled: pd.DataFrame) -> list[Section]:
         "interval of that share. For the other levels their half widths are rescaled by quantiles of the normal "
         "distribution, which the errors need not follow: "
     )
-    told = ", ".join(f"{100 * row['nominal']:g} % → {100 * row['coverage']:.1f} %" for row in levels)
+    pairs = ", ".join(f"{100 * row['nominal']:g} % → {100 * row['coverage']:.1f} %" for row in levels)
     figure = figures.calibration_of_intervals(rows, curve, level)
-    return [Section("Calibration", f"{text}{told}.", COVERAGE_COLUMNS, rows, [figure])]
+    return [Section("Calibration", f"{text}{pairs}.", COVERAGE_COLUMNS, rows, [figure])]
 
 
 def _dispersion(pooled: pd.DataFrame) -> list[Section]:
@@ -215,7 +215,7 @@ def _references(runs: Sequence[Run]) -> list[Section]:
         if run.name in scores
     ]
     text = (
-        "New images are compared with these rated training images. k says how sharply comparisons tell scores apart, δ "
+        "New images are compared with these rated training images. k says how sharply comparisons separate scores, δ "
         "how wide 'similar' is."
     )
     if len(scores) > 1:
@@ -236,7 +236,7 @@ def _worst(runs: Sequence[Run], pooled: pd.DataFrame) -> list[Section]:
 
 def _other_data(runs: Sequence[Run]) -> list[Section]:
     rows = [{"run": run.name, **row} for run in runs for row in run.evaluations]
-    text = "Scores are compared on the scale of the data that trained the model; nothing was trained anew."
+    text = "Scores are compared on the scale of the data that trained the model; nothing was trained again."
     return _by_data(runs, "Other data sets", text, rows)
 
 
@@ -248,11 +248,12 @@ def _beside(runs: Sequence[Run]) -> list[Section]:
         rows += [{"run": run.name, "data": name, **part(beside, name)} for name in beside]
     text = "These panels trained the same network; their test images did not. Each has its own references and scale."
     for name in _names(rows):
-        told = [part(row, "known_raters").get("pc") for row in rows if row["data"] == name]
-        known = [one for one in told if number(one)]
-        if len(known) == len(told):
+        figures = [part(row, "known_raters").get("pc") for row in rows if row["data"] == name]
+        known = [one for one in figures if number(one)]
+        if len(known) == len(figures):
             text += (
-                f" Told who rated each image of {name}, PC is {np.mean(known):.4f}{' in the mean' * (len(known) > 1)}."
+                f" With the leniency of the raters of each image of {name} known, PC is {np.mean(known):.4f}"
+                f"{' in the mean' * (len(known) > 1)}."
             )
     return _by_data(runs, "Panels trained together", text, rows)
 

@@ -22,7 +22,7 @@ from uol.runs.evaluation import LENIENCY
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
 
-_MOST_PAIRED = 3000  # images whose pairs are counted where no result tells the order accuracy
+_MOST_PAIRED = 3000  # images whose pairs are counted if no result has the order accuracy
 _LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -45,18 +45,18 @@ def figures_of(table: pd.DataFrame, threshold: float | None = None) -> Row:
 
 
 def known_raters_pc(table: pd.DataFrame) -> float:
-    """PC of predictions that are told how lenient each image's raters are; NaN where the table tells it not of all."""
+    """PC of predictions plus the leniency of each image's raters; NaN if the table has no leniency for some image."""
     return metrics.pearson(table["score"].to_numpy(), (table["value"] + table[LENIENCY]).to_numpy())
 
 
 def run_figures(run: Run) -> Row:
-    """The figures of a run: those of its result, and from its predictions what the result does not tell."""
-    told = {name: value for name, value in part(run.result, "metrics").items() if number(value)}
+    """The figures of a run: those of its result, and what is missing there from its predictions."""
+    kept = {name: value for name, value in part(run.result, "metrics").items() if number(value)}
     if run.predictions is None:
-        return told
+        return kept
     similar = run.settings.get("threshold")
     threshold = float(similar) * run.scale.unit if run.scale and number(similar) else None
-    return figures_of(run.predictions, None if "order_accuracy" in told else threshold) | told
+    return figures_of(run.predictions, None if "order_accuracy" in kept else threshold) | kept
 
 
 def mean_and_sd(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[Row, Row]:
@@ -131,7 +131,7 @@ def groupings(table: pd.DataFrame) -> list[tuple[str, ...]]:
 def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
     """One row per group: its figures, its bias and how far it is behind all other images, with 95 % intervals.
 
-    The group furthest behind comes first, those too small to tell last.
+    The group furthest behind comes first, those too small to judge last.
     """
     rows: list[Row] = []
     for values, inside in table.groupby(list(names), sort=True):
@@ -157,7 +157,7 @@ def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
 
 
 def largest_gap(rows: Sequence[Row]) -> str:
-    """A sentence on the group furthest behind, where an interval can be told."""
+    """A sentence on the group furthest behind, if it has an interval."""
     if not rows or rows[0]["gap_interval"] is None or rows[0]["gap"] >= 0:
         return ""
     first = rows[0]

@@ -86,7 +86,7 @@ def paired(figure: float, other: float, replicates: Floats, others: Floats) -> D
     """The difference of two figures with the interval of their paired replicates.
 
     p is two-sided, 2·(n + 1)/(B + 1) with n the replicates on the rarer side of zero: at least 2/(B + 1), which is all
-    that B of them can tell.
+    that B of them can show.
     """
     gaps = replicates - others
     rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))

@@ -33,7 +33,7 @@ class Evaluation(TypedDict):
 def predictions_table(
     rated: RatedImages, predictions: Predictions, leniency: npt.NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
-    """Each image with what the panel said, what was predicted, how lenient its raters are (if told), and its groups."""
+    """Each image with the panel's score, the prediction, the leniency of its raters (if known), and its groups."""
     table = pd.DataFrame(
         {
             "image": list(rated.names),

@@ -24,14 +24,14 @@ _ROUNDED = 1e-4  # figures may have been rounded to four digits
 
 def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     """Figures of each group with ten images or more, by names such as "female" and "female, asian"."""
-    told = table.drop(columns=list(PREDICTION_COLUMNS), errors="ignore").astype(object).fillna("unknown").astype(str)
-    columns = [name for name in told if 1 < told[name].nunique() <= _MOST]
-    words = Counter(word for name in columns for word in told[name].unique())
+    groups = table.drop(columns=list(PREDICTION_COLUMNS), errors="ignore").astype(object).fillna("unknown").astype(str)
+    columns = [name for name in groups if 1 < groups[name].nunique() <= _MOST]
+    words = Counter(word for name in columns for word in groups[name].unique())
     for name in columns:  # a word of two columns says nothing without its column's name
-        told[name] = [f"{name} {word}" if words[word] > 1 else word for word in told[name]]
+        groups[name] = [f"{name} {word}" if words[word] > 1 else word for word in groups[name]]
     found: dict[str, Group] = {}
     for chosen in [(name,) for name in columns] + list(combinations(columns, 2)):
-        for values, inside in table.groupby([told[name] for name in chosen], sort=True):
+        for values, inside in table.groupby([groups[name] for name in chosen], sort=True):
             if len(inside) >= FEWEST:
                 found[", ".join(map(str, values))] = _figures(inside, table.drop(index=inside.index))
     return found

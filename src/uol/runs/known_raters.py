@@ -14,7 +14,7 @@ _PARTS = 10
 
 
 def known_leniency(packed: PackedImages, split: Split | None) -> npt.NDArray[np.float64] | None:
-    """How lenient each test image's raters are beside those of the images that train, by these; None if unknown.
+    """How lenient each test image's raters are, relative to raters of the training images; None if unknown.
 
     Without a split every image is tested: each by what its raters said of nine tenths of the images that it is not in.
     The tenths are dealt by pixels, so that copies are in one.

@@ -55,9 +55,9 @@ class Replicates(_Part):
 
 
 class KnownRaters(_Part):
-    """Figures of predictions that are told who rated each image, and how lenient they are by the images that trained.
+    """Figures of predictions that know the leniency of each image's raters, learnt from the training images.
 
-    Where not everybody rated everything, an image's mean depends on who did; the image alone tells nothing of that.
+    If not everybody rated every image, its mean depends on who did, which the image does not show.
     """
 
     pc: Correlation | None
@@ -101,9 +101,7 @@ class PanelFigures(Metrics):
     split: str = Field(description="the split of that panel, whose other images trained")
     score_sd: float = Field(ge=0)
     replicates: Replicates | None = None
-    known_raters: KnownRaters | None = Field(
-        None, description="None where it cannot be told, or all have the same raters"
-    )
+    known_raters: KnownRaters | None = Field(None, description="None if raters are unknown, or the same for all images")
 
 
 class Makeup(_Part):
@@ -181,7 +179,7 @@ class Seen(_Part):
 
 
 class Teacher(_Part):
-    """A network that taught another: which it was, and what it learnt from; None where its folder does not tell."""
+    """A network that taught another: which it was, and what it learnt from; None if its folder does not say."""
 
     model: str
     recipe: str | None
@@ -222,7 +220,7 @@ class Provenance(_Part):
 
 
 class Identity(NamedTuple):
-    """What tells one result of an experiment from another."""
+    """What distinguishes one result of an experiment from another."""
 
     trained_on: str
     method: str
@@ -249,15 +247,13 @@ class Result(_Part):
     makeup: Makeup | None = None
     spread: Spread | None = None
     replicates: Replicates | None = None
-    known_raters: KnownRaters | None = Field(
-        None, description="None where it cannot be told, or all have the same raters"
-    )
+    known_raters: KnownRaters | None = Field(None, description="None if raters are unknown, or the same for all images")
     groups: dict[str, Group] | None = None
     provenance: Provenance
 
     @property
     def identity(self) -> Identity:
-        """What tells this result from others."""
+        """What distinguishes this result from others."""
         return Identity(self.trained_on, self.method, self.recipe, self.split, self.seed, self.ensemble)
 
     @property
@@ -273,7 +269,7 @@ class Result(_Part):
 
     @property
     def network(self) -> str:
-        """Which network it is of: that which was read, of a reading."""
+        """Which network it is of; for scores read again from a network, that network."""
         return str(self.provenance.changes.get("network", self.source))
 
     @model_validator(mode="after")

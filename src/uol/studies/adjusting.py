@@ -57,7 +57,7 @@ def figures_of(runs: Sequence[Path], rated: RatedImages) -> list[Figures]:
 
 
 def _by_seed(run: Path) -> dict[str, dict[RunFolder, Result]]:
-    """The finished runs in a folder, its folds alone where it has any; those of each seed by a name of their own."""
+    """The finished runs in a folder, its folds alone where it has any; each seed under another name."""
     found = {folder: folder.read_result() for folder in run_folders(run) if folder.finished}
     if not found:
         raise CallError(f"{run}: no finished run in it")

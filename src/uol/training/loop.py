@@ -158,7 +158,7 @@ def _loss(fabric: Fabric, method: Method, batches: list[Batch]) -> float:
 
 
 def _out_of_memory(error: RuntimeError | MemoryError) -> bool:
-    """Whether an error is one of memory: processors' allocators have no kind of their own for it."""
+    """Whether an error is one of memory: there is no exception class for it on a CPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
 
 

@@ -1,4 +1,4 @@
-"""Several panels that train one network: joined for training, never compared, each with references of its own after.
+"""Several panels that train one network: joined for training, never compared, each with separate references afterwards.
 
 Panels have different standards: an image that one calls 3.4 another may call 4. So an image is only ever compared with
 images of its own panel. Thresholds, bin widths and errors are stated as on a scale of 1 to 5 and stretched to a
