@@ -16,7 +16,7 @@ USUAL_SCALES = [(0, 1), (-1, 1), (1, 5), (0, 5), (1, 7), (-3, 3), (1, 9), (1, 10
 _CODES = (-9999, -999, -998, -99, -98, -97, -88, -77, -66, -55, -9, -8, -7, -1,
           66, 77, 88, 97, 98, 99, 666, 777, 888, 997, 998, 999, 9999)  # fmt: skip
 _WIDE = ((-3, 10), (0, 100))  # what nearly all ratings are within
-_FEW = 0.05  # of the ratings: as many may be slips of the key
+_FEW = 0.1  # of the ratings: as many may be slips of the key
 _ODD_TOPS = (5, 7, 9)  # scales from 1 to these are common, and from 0 to these are rare
 
 
@@ -34,7 +34,7 @@ def doubtful_values(values: Floats) -> list[float]:
     """Values that are probably no ratings, rising; an empty list where all fit one scale.
 
     - a usual code outside the scale of the rest: −99, −9, 99, 999 …, and 8 or 9 with a gap below them;
-    - at most one value in twenty outside −3 … 10, or outside 0 … 100, where all others are within;
+    - at most one value in ten outside −3 … 10, or outside 0 … 100, where all others are within;
     - 0 where the rest are whole numbers up to 5, 7 or 9, or where 0 is more than twice as frequent as 1;
     - 99 on a slider, if it is far more frequent than its neighbours.
     """
