@@ -151,7 +151,7 @@ def parts_of_a_batch(found: Findings, scorer: Scorer, images: list[Any], repeats
         "embed": lambda: scorer._embed_for_scores(pixels),
         "compare": compared,
         "copy back": lambda: compared().to("cpu", non_blocking=True),
-        "solve": lambda: scorer._scores(scorer.solve_scores(outcomes), scorer.degrees(gaussians)),
+        "solve": lambda: scorer.calibrated(scorer.solve_scores(outcomes), scorer.degrees(gaussians)),
         "rows": lambda: [score_row(one, score) for one, score in zip(framed, scores, strict=True)],
     }
     times = {name: 1000 * median_seconds(work, repeats) for name, work in parts.items()}

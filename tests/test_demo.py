@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from quick import quick_recipe
-from uol import Scorer, demo
+from uol import demo
+from uol.scoring.scorer import Scorer
 
 
 def test_demo_trains_three_methods_and_writes_a_report(tmp_path, monkeypatch):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from uol.ratings.ratings import Ratings
     from uol.ratings.scale import Scale
     from uol.scoring.base import BaseScorer, Comparison, Ranked, Score
+    from uol.scoring.base import BaseScorer as Scorer
     from uol.scoring.released import open_model
-    from uol.scoring.scorer import Scorer
 
 _MODULES = {
     "uol.datasets": ("load",),
@@ -28,13 +28,14 @@ _MODULES = {
     "uol.ratings.scale": ("Scale",),
     "uol.scoring.base": ("BaseScorer", "Comparison", "Ranked", "Score"),
     "uol.scoring.released": ("open_model",),
-    "uol.scoring.scorer": ("Scorer",),
 }
 
 
 def __getattr__(name: str) -> Any:  # torch takes seconds to import: `uol --help` must not wait for it
     from importlib import import_module
 
+    if name == "Scorer":  # any model, whichever engine computes it; that of torch is uol.scoring.scorer.Scorer
+        name = "BaseScorer"
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(module), name)

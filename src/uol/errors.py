@@ -15,5 +15,12 @@ class CallError(UolError):
     exit_code = 2
 
 
+class MissingTorchError(UolError):
+    """Something requires torch, which the base install does without."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} needs torch: pip install 'uol[train]'")
+
+
 class ImageError(UolError):
     """One image cannot be decoded; a run over many images names it and goes on."""

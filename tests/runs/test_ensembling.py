@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from quick import quick_recipe
-from uol import Scorer, datasets
+from uol import datasets
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
@@ -23,6 +23,7 @@ from uol.runs.run import held_out_rows, hold_out
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.runs.transfer import judge_elsewhere
 from uol.scoring.ensemble import EnsembleScorer
+from uol.scoring.scorer import Scorer
 from uol.storage import provenance
 from uol.studies.collect import add
 from uol.training.batches import PackedImages

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quick import quick_recipe
-from uol import Scorer
 from uol.errors import CallError, UolError
 from uol.order.calibration import calibrate
 from uol.order.config import ModelConfig, ScoringConfig, common_view
@@ -25,6 +24,7 @@ from uol.scoring.config import PanelConfig
 from uol.scoring.ensemble import EnsembleScorer
 from uol.scoring.folder import load_model, load_scorer
 from uol.scoring.released import fingerprint, open_model
+from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
 from uol.training.teachers import Teachers
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from uol import Scorer
 from uol.errors import CallError, UolError
 from uol.scoring.config import read_config
+from uol.scoring.scorer import Scorer
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from quick import quick_recipe
-from uol import Scorer
 from uol.errors import CallError, UolError
 from uol.scoring.onnx import OnnxScorer
 from uol.scoring.onnx_export import export_onnx
+from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
 
 pytest.importorskip("onnxruntime")

@@ -18,9 +18,10 @@ from uol.order.config import ModelConfig, ScoringConfig
 from uol.order.model import OrderModel
 from uol.order.references import ReferenceSet
 from uol.scoring.config import PanelConfig
+from uol.scoring.network import read_outcomes
 from uol.scoring.onnx import OnnxScorer
 from uol.scoring.onnx_export import TOLERANCE, ScoringGraph, export_onnx, write_graphs
-from uol.scoring.scorer import Scorer, read_outcomes
+from uol.scoring.scorer import Scorer
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -11,11 +11,12 @@ import torch
 from PIL import Image
 
 from quick import quick_recipe
-from uol import Score, Scorer
+from uol import Score
 from uol.errors import CallError, ImageError
 from uol.order.config import ScoringConfig
 from uol.runs.run import run
 from uol.scoring.base import answered, one_ahead, rank_with_ties
+from uol.scoring.scorer import Scorer
 from uol.training.batches import PackedImages
 
 

@@ -77,9 +77,7 @@ def score(
         from uol.reports.explain import check_explainable, picture_paths
 
         picture_paths([str(path) for path in paths], explain)
-        if runtime is Runtime.ONNX:
-            raise CallError("--explain requires --runtime torch")
-    scorer = open_model(model, "torch" if explain is not None else runtime.value, device.value)
+    scorer = open_model(model, runtime.value, device.value)
     if explain is not None:
         check_explainable(scorer)
     rows = _score(scorer, model, paths, out, all_faces, face_cache)
@@ -182,8 +180,8 @@ def anchor(
     """
     from uol.runs.evaluation import evaluate
     from uol.scoring.base import FEW_ANCHORS, FEWEST_ANCHORS
-    from uol.scoring.folder import check_target, load_model, save_anchored
-    from uol.scoring.released import find_model
+    from uol.scoring.folder import check_target, save_anchored
+    from uol.scoring.released import find_model, open_model
     from uol.training.predictions import Predictions
 
     if out.resolve() == find_model(model).resolve():
@@ -194,7 +192,7 @@ def anchor(
         raise CallError(f"{rated.name}: nobody rated these images: they cannot anchor a model")
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (use {FEW_ANCHORS} or more)")
-    anchored = load_model(model).anchor(rated)
+    anchored = open_model(model).anchor(rated)
     save_anchored(anchored, out, find_model(model))
     figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
     if not figures["pc"] >= _LOW:

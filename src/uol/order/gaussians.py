@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -26,9 +28,14 @@ class Gaussians(NamedTuple):
         """σ = √diag Σ, (N, D)."""
         return (0.5 * self.log_variance).exp()
 
-    def rows(self, index: Tensor | slice) -> Gaussians:
+    def rows(self, index: Tensor | npt.NDArray[np.intp] | slice) -> Gaussians:
         """The Gaussians at some rows."""
         return Gaussians(self.mean[index], self.log_variance[index])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Gaussians]) -> Gaussians:
+        """The Gaussians of several parts, one after another."""
+        return cls(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
 
 def averaged(several: Sequence[Gaussians]) -> Gaussians:

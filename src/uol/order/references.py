@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from uol.order.gaussians import Gaussians
+Embedding = TypeVar("Embedding")
 
 
 @dataclass(frozen=True)
-class ReferenceSet:
+class ReferenceSet(Generic[Embedding]):
     """R Gaussians with their panel scores (R,); no image can be recovered from them."""
 
-    gaussians: Gaussians
+    gaussians: Embedding  # tensors or arrays, as the engine that compares with them requires
     scores: npt.NDArray[np.float64]
 
     def __len__(self) -> int:

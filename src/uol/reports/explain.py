@@ -82,14 +82,12 @@ def explain_rows(scorer: BaseScorer, rows: Sequence[ScoreRow], target: Path) -> 
 
     `target` is the .png file of a single row, or the folder for any number of them.
     """
-    import torch
-
-    from uol.scoring.scorer import read_outcomes
+    from uol.scoring.network import read_outcomes
 
     (network,) = scorer.members
     for row, path in zip(rows, picture_paths([row["image"] for row in rows], target), strict=True):
         pixels = _framed_again(network, row)
-        gaussians = network.embed_pixels(torch.from_numpy(pixels[None]))
+        gaussians = network.embed_pixels(pixels[None])
         levels = network.levels(gaussians)
         outcomes = read_outcomes(network.outcomes(gaussians), network.scoring.outcomes)[0]
         figure = explain(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from uol.ratings.rated_images import RatedImages
-    from uol.scoring.scorer import Scorer
+    from uol.scoring.network import NetworkScorer
 
 Pixels = npt.NDArray[np.uint8]
 Answer = TypeVar("Answer")
@@ -87,8 +87,15 @@ class Ranked:
 class Embedded(Protocol):
     """Images embedded by one model, for this model to score or anchor."""
 
-    def rows(self, index: Tensor) -> Self:
-        """Some of the images."""
+    def rows(self, index: Any) -> Self:
+        """The images at an array of rows, or at a slice of them."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The images of several parts, one after another."""
+
+
+Embedding = TypeVar("Embedding", bound=Embedded)
 
 
 # -------------------------------------------------------------------- the contract
@@ -104,6 +111,13 @@ class BaseScorer(ABC):
     scoring: ScoringConfig
     calibration: Calibration
 
+    @classmethod
+    def from_pretrained(cls, name: str | os.PathLike[str]) -> BaseScorer:
+        """Load a model by name or folder: with onnxruntime if it has a graph, with torch if not or for a GPU."""
+        from uol.scoring.released import open_model
+
+        return open_model(name)
+
     @property
     @abstractmethod
     def config(self) -> ModelConfig:
@@ -111,7 +125,7 @@ class BaseScorer(ABC):
 
     @property
     @abstractmethod
-    def members(self) -> list[Scorer]:
+    def members(self) -> Sequence[NetworkScorer[Any]]:
         """The networks that answer: one, or several of an ensemble."""
 
     @abstractmethod
@@ -127,8 +141,8 @@ class BaseScorer(ABC):
         """Embed images in the psychological space."""
 
     @abstractmethod
-    def embed_pixels(self, pixels: Tensor) -> Embedded:
-        """Embed framed images: uint8 (N, 3, crop, crop)."""
+    def embed_pixels(self, pixels: Any) -> Embedded:
+        """Embed framed images: uint8 (N, 3, crop, crop), an array or, if torch computes, a tensor."""
 
     @abstractmethod
     def score_embedded(self, embedded: Any) -> list[Score]:
@@ -169,7 +183,7 @@ class BaseScorer(ABC):
         batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
         return [score for batch in batches for score in self.score_pixels(self.framed(batch))]
 
-    def score_exactly(self, pixels: Tensor) -> list[Score]:
+    def score_exactly(self, pixels: Pixels | Tensor) -> list[Score]:
         """Score framed images in float32 throughout, also on a GPU, as tables of results require."""
         return self.score_embedded(self.embed_pixels(pixels))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from uol.scoring.config import MEMBERS
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
-    from uol.scoring.scorer import Scorer
+    from uol.scoring.network import NetworkScorer
 
 ANCHORED = "the anchors, each scored by comparison with the others"
 
@@ -41,7 +42,7 @@ Scorer.from_pretrained("this folder").score(["photo.jpg"])
 """
 
 
-def _network_rows(scorer: Scorer) -> str:
+def _network_rows(scorer: NetworkScorer[Any]) -> str:
     model, references, fitted = scorer.config, scorer.references.scores, scorer.bradley_terry
     return f"""| backbone | {model.backbone}, {model.crop} px |
 | space | {model.dimensions} dimensions, {"Gaussians" if model.uncertain else "points"} |
@@ -49,7 +50,7 @@ def _network_rows(scorer: Scorer) -> str:
 | Bradley-Terry | k = {fitted.k:.2f}, δ = {fitted.delta:.2f} |"""
 
 
-def _member_rows(members: list[Scorer]) -> list[str]:
+def _member_rows(members: Sequence[NetworkScorer[Any]]) -> list[str]:
     return [
         f"| {Path(MEMBERS) / str(number)} | {member.config.backbone}, {member.config.crop} px, "
         f"{len(member.references)} references |"

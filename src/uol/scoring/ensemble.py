@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,8 @@ from uol.scoring.base import (
     as_sequence,
     one_ahead,
 )
-from uol.scoring.scorer import Outcomes, Scorer
+from uol.scoring.network import Outcomes
+from uol.scoring.scorer import Scorer
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -45,9 +46,14 @@ FEWEST_MEMBERS = 2
 class Embeddings(tuple[Gaussians, ...]):
     """Each member's Gaussians of the same images."""
 
-    def rows(self, index: Tensor) -> Embeddings:
+    def rows(self, index: Any) -> Embeddings:
         """Some of the images."""
         return Embeddings(gaussians.rows(index) for gaussians in self)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Embeddings]) -> Embeddings:
+        """The images of several parts, one after another."""
+        return cls(Gaussians.joined(own) for own in zip(*parts, strict=True))
 
 
 class Standard(NamedTuple):
@@ -120,13 +126,12 @@ class EnsembleScorer(BaseScorer):
         """Each member's Gaussians of images."""
         images = as_sequence(images)
         batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
-        parts = [self.embed_pixels(torch.from_numpy(self.framed(batch))) for batch in batches]
-        by_member = zip(*parts, strict=True)
-        return Embeddings(Gaussians(*(torch.cat(columns) for columns in zip(*own, strict=True))) for own in by_member)
+        return Embeddings.joined([self.embed_pixels(self.framed(batch)) for batch in batches])
 
-    def embed_pixels(self, pixels: Tensor) -> Embeddings:
-        """Each member's Gaussians of framed images: uint8 (N, 3, crop, crop)."""
-        return Embeddings(member.embed_pixels(self._shown(pixels, member)) for member in self.members)
+    def embed_pixels(self, pixels: Pixels | Tensor) -> Embeddings:
+        """Each member's Gaussians of framed images: uint8 (N, 3, crop, crop), an array or a tensor."""
+        shown = torch.as_tensor(pixels)
+        return Embeddings(member.embed_pixels(self._shown(shown, member)) for member in self.members)
 
     def score_embedded(self, embedded: Embeddings) -> list[Score]:
         """Score images that every member has embedded."""

@@ -7,19 +7,17 @@ config.json, README.md and a model folder for each member in `members`.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 
 import uol
 from uol.errors import CallError, UolError
-from uol.order.gaussians import Gaussians
-from uol.order.model import OrderModel
-from uol.order.references import ReferenceSet
 from uol.scoring.base import BaseScorer
 from uol.scoring.cards import ANCHORED, model_card
 from uol.scoring.config import (
@@ -35,14 +33,28 @@ from uol.scoring.config import (
     read_config,
     read_ensemble_config,
 )
-from uol.scoring.ensemble import EnsembleScorer, Standard
-from uol.scoring.released import find_model, member_folder, member_folders
-from uol.scoring.scorer import Scorer
+from uol.scoring.released import find_model, member_folder, member_folders, network_fingerprint
 from uol.storage.files import replacing_folder, write_json, write_text
-from uol.storage.tensors import write_tensors
+from uol.storage.tensors import read_arrays, write_arrays, write_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+    from uol.scoring.ensemble import EnsembleScorer
+    from uol.scoring.network import NetworkScorer
+    from uol.scoring.onnx import OnnxScorer
+    from uol.scoring.scorer import Scorer
 
 MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README.md"
 PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
+
+
+class StoredReferences(NamedTuple):
+    """The references of a model folder: means and log-variances (R, D), and scores (R,)."""
+
+    mean: npt.NDArray[np.float32]
+    log_variance: npt.NDArray[np.float32]
+    score: npt.NDArray[np.float64]
 
 
 def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
@@ -67,25 +79,53 @@ def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
 def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = False) -> None:
     """Write the folder of one network in one step: whole, or not at all."""
     check_target(folder)
+    with replacing_folder(folder) as temporary:
+        write_tensors(temporary / MODEL, _stored(scorer.model.state_dict(), half))
+        mean, log_variance = (values.cpu().numpy() for values in scorer.references.gaussians)
+        _describe(scorer, StoredReferences(mean, log_variance, scorer.references.scores), temporary, half)
+
+
+def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool = False) -> None:
+    """Write the folder of an exported network in one step, with the weights as stored and the graph of its Gaussians.
+
+    The graph in it gives no scores: those of the original are by comparison with the original's references.
+    """
+    from uol.scoring.onnx import FINGERPRINT, GAUSSIAN
+    from uol.scoring.onnx_graph import cut_graph
+
+    check_target(folder)
+    source = scorer.folder
+    if not (source / MODEL).is_file():
+        raise UolError(f"{source}: not a whole model folder: {MODEL} is missing")
+    if half and not _in_half(source / MODEL):
+        raise CallError("half: the graph reads weights as they are stored; open the model with torch to store it so")
+    with replacing_folder(folder) as temporary:
+        shutil.copyfile(source / MODEL, temporary / MODEL)
+        _describe(scorer, StoredReferences(*scorer.references.gaussians, scorer.references.scores), temporary, half)
+        graph = (source / SCORE_GRAPH).read_bytes()
+        (temporary / SCORE_GRAPH).write_bytes(cut_graph(graph, GAUSSIAN, (FINGERPRINT, network_fingerprint(temporary))))
+
+
+def _describe(scorer: NetworkScorer[Any], references: StoredReferences, folder: Path, half: bool) -> None:
+    """Write all of a network's folder but its weights: settings, references and card."""
     config = FolderConfig(
         format=FORMAT,
         uol=uol.__version__,
-        model=scorer.model.config,
+        model=scorer.config,
         panel=scorer.panel,
         bradley_terry=scorer.bradley_terry,
         scoring=scorer.scoring,
         calibration=scorer.calibration,
     )
-    references = {
-        "mean": scorer.references.gaussians.mean,
-        "log_variance": scorer.references.gaussians.log_variance,
-        "score": torch.from_numpy(scorer.references.scores),
-    }
-    with replacing_folder(folder) as temporary:
-        write_json(temporary / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
-        write_tensors(temporary / MODEL, _stored(scorer.model.state_dict(), half))
-        write_tensors(temporary / REFERENCES, _stored(references, half, but=("score",)))
-        write_text(temporary / CARD, model_card(scorer))
+    write_json(folder / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
+    columns: dict[str, npt.NDArray[Any]] = references._asdict()
+    for name in ("mean", "log_variance"):
+        with np.errstate(over="ignore"):
+            short = columns[name].astype(np.float16)
+        if half and (np.isfinite(short).all() or not np.isfinite(columns[name]).all()):
+            columns[name] = short
+    write_arrays(folder / REFERENCES, columns)
+    write_text(folder / CARD, model_card(scorer))
 
 
 def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half: bool = False) -> None:
@@ -118,7 +158,9 @@ def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path
 
 
 def load_model(name: str | os.PathLike[str]) -> BaseScorer:
-    """Read a model folder, of one network or of an ensemble."""
+    """Read a model folder, of one network or of an ensemble, with torch."""
+    from uol.scoring.ensemble import EnsembleScorer, Standard
+
     folder = find_model(name)
     if not is_ensemble(folder):
         return load_scorer(folder)
@@ -140,12 +182,18 @@ def load_model(name: str | os.PathLike[str]) -> BaseScorer:
 
 
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
-    """Read the folder of one network; an error names what is missing or damaged."""
+    """Read the folder of one network with torch; an error names what is missing or damaged."""
+    import torch
+
+    from uol.order.gaussians import Gaussians
+    from uol.order.model import OrderModel
+    from uol.order.references import ReferenceSet
+    from uol.scoring.scorer import Scorer
+
     folder = find_model(name)
     config = read_config(folder)
-    for file in (MODEL, REFERENCES):
-        if not (folder / file).is_file():
-            raise UolError(f"{folder}: not a whole model folder: {file} is missing")
+    if not (folder / MODEL).is_file():
+        raise UolError(f"{folder}: not a whole model folder: {MODEL} is missing")
     try:
         model = OrderModel(config.model)
     except CallError as error:
@@ -155,9 +203,10 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
         raise UolError(f"{folder / MODEL}: does not fit the model in {CONFIG} ({reason})") from error
+    mean, log_variance, scores = read_references(folder, config.model.dimensions)
     return Scorer(
         model,
-        _read_references(folder / REFERENCES, config.model.dimensions),
+        ReferenceSet(Gaussians(torch.from_numpy(mean), torch.from_numpy(log_variance)), scores),
         config.panel,
         config.bradley_terry,
         config.calibration,
@@ -165,38 +214,43 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     )
 
 
-def _stored(tensors: Mapping[str, torch.Tensor], half: bool, but: tuple[str, ...] = ()) -> dict[str, torch.Tensor]:
+def read_references(folder: Path, dimensions: int) -> StoredReferences:
+    """The references of a model folder; an error names what is missing or damaged."""
+    path = folder / REFERENCES
+    if not path.is_file():
+        raise UolError(f"{folder}: not a whole model folder: {REFERENCES} is missing")
+    arrays = read_arrays(path)
+    missing = set(StoredReferences._fields) - set(arrays)
+    if missing:
+        raise UolError(f"{path}: damaged: {', '.join(sorted(missing))} missing")
+    mean, log_variance = (arrays[key].astype(np.float32) for key in ("mean", "log_variance"))
+    scores = arrays["score"].astype(np.float64)
+    fits = mean.shape == log_variance.shape == (len(scores), dimensions)
+    if not (fits and np.isfinite(mean).all() and np.isfinite(scores).all()):
+        raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
+    return StoredReferences(mean, log_variance, scores)
+
+
+def _stored(tensors: Mapping[str, torch.Tensor], half: bool) -> dict[str, torch.Tensor]:
     """Tensors as written: in 16 bits if `half` is set and all values stay finite."""
-    return {
-        key: tensor.half() if half and key not in but and _fits_half(tensor) else tensor
-        for key, tensor in tensors.items()
-    }
+    return {key: tensor.half() if half and _fits_half(tensor) else tensor for key, tensor in tensors.items()}
 
 
 def _in_half(path: Path) -> bool:
-    with safe_open(path, "pt") as file:
+    with safe_open(path, "np") as file:
         return any(file.get_slice(key).get_dtype() == "F16" for key in file.keys())  # noqa: SIM118
 
 
 def _fits_half(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and bool(torch.isfinite(tensor.half()).all() or not torch.isfinite(tensor).all())
+    if not tensor.is_floating_point():
+        return False
+    return bool(tensor.half().isfinite().all() or not tensor.isfinite().all())
 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise UolError(f"{path}: damaged; copy the model folder again ({error})") from error
-
-
-def _read_references(path: Path, dimensions: int) -> ReferenceSet:
-    tensors = _read_tensors(path)
-    missing = {"mean", "log_variance", "score"} - set(tensors)
-    if missing:
-        raise UolError(f"{path}: damaged: {', '.join(sorted(missing))} missing")
-    mean, log_variance, scores = (tensors[key].float() for key in ("mean", "log_variance", "score"))
-    shape = (len(scores), dimensions)
-    fits = tuple(mean.shape) == shape and tuple(log_variance.shape) == shape
-    if not (fits and torch.isfinite(mean).all() and torch.isfinite(scores).all()):
-        raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
-    return ReferenceSet(Gaussians(mean, log_variance), tensors["score"].numpy().astype(np.float64))

@@ -1,30 +1,35 @@
-"""OnnxScorer: an exported model computed by onnxruntime, without torch."""
+"""OnnxScorer: an exported network computed by onnxruntime, without torch.
+
+The graph gives the Gaussians of images, and their scores by comparison with the references that it was made for. The
+comparator is computed here, on arrays, for comparisons and for other references.
+"""
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from uol.errors import CallError, UolError
-from uol.order.config import ModelConfig
-from uol.scoring.base import BaseScorer, Comparison, Pixels, Score
-from uol.scoring.config import COMPARE_GRAPH, SCORE_GRAPH, read_config
-from uol.scoring.released import fingerprint
+from uol.order.config import BradleyTerry, ModelConfig, ScoringConfig
+from uol.order.references import ReferenceSet
+from uol.scoring.base import Pixels, Score
+from uol.scoring.config import SCORE_GRAPH, PanelConfig, read_config
+from uol.scoring.network import Floats, NetworkScorer
+from uol.scoring.released import fingerprint, network_fingerprint
 
 if TYPE_CHECKING:
-    import onnxruntime
     import torch
-    from torch import Tensor
 
-    from uol.images.read import ImageLike, Images
-    from uol.order.gaussians import Gaussians
-    from uol.ratings.rated_images import RatedImages
-    from uol.scoring.scorer import Scorer
+    from uol.order.calibration import Calibration
+
+Singles = npt.NDArray[np.float32]
 
 SCORES = ("value", "low", "high", "dispersion", "standard_error")
 GAUSSIAN = ("mean", "log_variance")
@@ -33,11 +38,56 @@ FINGERPRINT = "uol_fingerprint"  # the key in a graph's metadata of the model fo
 _BATCH = 4  # images at a time: more are no faster, and each takes up to 120 MB in VGG16 with mirror images
 
 
-class OnnxScorer(BaseScorer):
-    """An exported model folder; `threads` 0: all cores.
+class GaussianArrays(NamedTuple):
+    """N Gaussians with diagonal covariance: mean μ and log-variance log diag Σ, each (N, D)."""
 
-    Scores and comparisons need no torch. Everything else loads the network of the same folder.
-    """
+    mean: Singles
+    log_variance: Singles
+
+    def rows(self, index: Any) -> GaussianArrays:
+        """The Gaussians at some rows."""
+        return GaussianArrays(self.mean[index], self.log_variance[index])
+
+    @classmethod
+    def joined(cls, parts: Sequence[GaussianArrays]) -> GaussianArrays:
+        """The Gaussians of several parts, one after another."""
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+class ComparatorArrays:
+    """`uol.order.model.Comparator` on arrays, from a model folder's weights."""
+
+    def __init__(self, weights: Mapping[str, Singles]) -> None:
+        first, dimensions = weights["first.weight"], weights["first.weight"].shape[1] // 2
+        self._left, self._right = first[:, :dimensions].T.copy(), first[:, dimensions:].T.copy()
+        self._bias = weights["first.bias"]
+        self._second = weights["second.weight"].T.copy(), weights["second.bias"]
+        self._third = weights["third.weight"].T.copy(), weights["third.bias"]
+
+    def halves(self, points: Singles) -> tuple[Singles, Singles]:
+        """Both halves of the first layer: (N, D) → (N, H), (N, H)."""
+        return points @ self._left + self._bias, points @ self._right
+
+    def against(self, points: Singles, references: tuple[Singles, Singles], both_directions: bool) -> Singles:
+        """Logits of each image against each reference, of which the halves are given: (N, D) → (N, R, 3)."""
+        left, right = self.halves(points)
+        reference_left, reference_right = references
+        logits = np.empty((len(points), len(reference_left), 3), np.float32)
+        for row in range(len(points)):  # one at a time: its hidden rows stay in the processor's cache
+            logits[row] = self._judge(left[row] + reference_right)
+            if both_directions:
+                logits[row] = (logits[row] + self._judge(reference_left + right[row])[:, ::-1]) / 2
+        return logits
+
+    def _judge(self, hidden: Singles) -> Singles:
+        for weight, bias in (self._second, self._third):
+            hidden = np.maximum(hidden, 0, out=hidden) @ weight
+            hidden += bias
+        return hidden
+
+
+class OnnxScorer(NetworkScorer[GaussianArrays]):
+    """One network of an exported model folder, computed by onnxruntime and numpy; `threads` 0: all cores."""
 
     def __init__(self, folder: str | os.PathLike[str], threads: int = 0) -> None:
         self.folder = Path(folder)
@@ -45,70 +95,68 @@ class OnnxScorer(BaseScorer):
         self._config = settings.model
         self.panel = settings.panel
         self.scoring = settings.scoring
-        self.calibration = settings.calibration
-        self._threads = threads
-        self._score = _open_graph(self.folder / SCORE_GRAPH, threads)
+        self.calibration: Calibration = settings.calibration
+        self.bradley_terry = settings.bradley_terry
+        self._graph = open_graph(self.folder / SCORE_GRAPH, threads)
+        self._graph_scores = "value" in [output.name for output in self._graph.get_outputs()]
 
     @property
     def config(self) -> ModelConfig:
         """The settings of the network."""
         return self._config
 
+    @cached_property
+    def references(self) -> ReferenceSet[GaussianArrays]:  # type: ignore[override]
+        """The references of the folder."""
+        from uol.scoring.folder import read_references
+
+        mean, log_variance, scores = read_references(self.folder, self.config.dimensions)
+        return ReferenceSet(GaussianArrays(mean, log_variance), scores)
+
     def score_pixels(self, pixels: Pixels) -> list[Score]:
         """Score framed images: uint8 (N, 3, crop, crop)."""
-        pixels = self._checked(pixels)
-        parts = [pixels[start : start + _BATCH] for start in range(0, len(pixels), _BATCH)]
-        columns = [self._score.run(SCORES, {"images": part}) for part in parts]
-        return [Score(*map(float, row)) for part in columns for row in zip(*part, strict=True)]
+        if not self._graph_scores:
+            return self.score_exactly(pixels) if len(pixels) else []
+        return [Score(*map(float, row)) for part in self._run(SCORES, pixels) for row in zip(*part, strict=True)]
 
-    def compare_pixels(self, first: Pixels, second: Pixels) -> Comparison:
-        """Compare two framed images, each (3, crop, crop)."""
-        gaussians = self._score.run(GAUSSIAN, {"images": self._checked(np.stack([first, second]))})
-        inputs = {
-            f"{side}_{name}": values[row : row + 1]
-            for row, side in enumerate(("first", "second"))
-            for name, values in zip(GAUSSIAN, gaussians, strict=True)
-        }
-        (probabilities,) = self._compare.run(None, inputs)
-        less, similar, greater = self.calibration.comparison(probabilities[0]).tolist()
-        return Comparison(less, similar, greater)
-
-    @cached_property
-    def _network(self) -> Scorer:
-        if find_spec("torch") is None:
-            raise UolError(f"{self.folder}: only scores and comparisons work without torch: pip install torch timm")
-        from uol.scoring.folder import load_scorer
-
-        return load_scorer(self.folder)
-
-    @property
-    def members(self) -> list[Scorer]:
-        """The network that the graphs were made from."""
-        return [self._network]
-
-    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
-        """The Gaussians of images."""
-        return self._network.embed(images, batch_size)
-
-    def embed_pixels(self, pixels: Tensor) -> Gaussians:
+    def embed_pixels(self, pixels: Pixels) -> GaussianArrays:
         """The Gaussians of framed images: uint8 (N, 3, crop, crop)."""
-        return self._network.embed_pixels(pixels)
+        return GaussianArrays.joined([GaussianArrays(*part) for part in self._run(GAUSSIAN, pixels)])
 
-    def score_embedded(self, embedded: Gaussians) -> list[Score]:
-        """Score embedded images."""
-        return self._network.score_embedded(embedded)
+    def outcomes(self, gaussians: GaussianArrays, references: GaussianArrays | None = None) -> Floats:
+        """Probabilities of less, similar and greater for each image against each reference: (N, R, 3)."""
+        halves = self._halves if references is None else self._comparator.halves(references.mean)
+        logits = self._comparator.against(gaussians.mean, halves, self.scoring.both_directions)
+        return _softmax(logits)
 
-    def anchor_embedded(self, rated: RatedImages, embedded: Gaussians) -> Scorer:
-        """Anchor, as `anchor` does, with embedded images."""
-        return self._network.anchor_embedded(rated, embedded)
+    def level_means(self, gaussians: GaussianArrays) -> Floats:
+        """The means of the panel's histograms, (N,)."""
+        head = self._weights("levels.")
+        spaced = np.linspace(*self.panel.scale, self.config.levels)
+        means: Floats = (_softmax(gaussians.mean @ head["weight"].T + head["bias"]) * spaced).sum(-1)
+        return means
 
-    def leave_one_out(self) -> list[Score]:
-        """Score each reference by comparison with all others: the quality of the scale."""
-        return self._network.leave_one_out()
+    @staticmethod
+    def degrees(gaussians: GaussianArrays) -> Floats:
+        """Predicted degrees of dispersion, uncalibrated: (N,); as `uol.order.gaussians.dispersion_degree`."""
+        return np.asarray(np.exp(0.5 * np.logaddexp.reduce(gaussians.log_variance.astype(np.float64), -1)))
+
+    def with_references(
+        self, references: ReferenceSet[GaussianArrays], panel: PanelConfig, scoring: ScoringConfig
+    ) -> Self:
+        """The same network with other references; k, δ and the calibration are not fitted."""
+        made = copy.copy(self)
+        made.__dict__.pop("_halves", None)
+        made.__dict__["references"] = references
+        made.panel, made.scoring, made.bradley_terry = panel, scoring, BradleyTerry(1.0, 1.0)
+        made._graph_scores = False  # its scores are by comparison with the former references
+        return made
 
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
-        """Write a model folder, without the graphs."""
-        self._network.save_pretrained(folder, half)
+        """Write a model folder with a graph of Gaussians alone; weights are copied as stored, for which `half` is."""
+        from uol.scoring.folder import save_exported
+
+        save_exported(self, folder, half)
 
     def to(self, device: str | torch.device) -> Self:
         """Stay on the processor; other devices are refused."""
@@ -117,31 +165,61 @@ class OnnxScorer(BaseScorer):
         return self
 
     @cached_property
-    def _compare(self) -> onnxruntime.InferenceSession:
-        return _open_graph(self.folder / COMPARE_GRAPH, self._threads)
+    def _comparator(self) -> ComparatorArrays:
+        return ComparatorArrays(self._weights("comparator."))
 
-    def _checked(self, pixels: Pixels) -> Pixels:
+    @cached_property
+    def _halves(self) -> tuple[Singles, Singles]:
+        return self._comparator.halves(self.references.gaussians.mean)
+
+    def _weights(self, prefix: str) -> dict[str, Singles]:
+        from uol.scoring.folder import MODEL
+        from uol.storage.tensors import read_arrays
+
+        return {
+            name.removeprefix(prefix): weight.astype(np.float32)
+            for name, weight in read_arrays(self.folder / MODEL, prefix).items()
+        }
+
+    def _run(self, outputs: Sequence[str], pixels: Pixels) -> list[list[npt.NDArray[Any]]]:
+        """The graph's outputs for a few images at a time, without what they do not need."""
+        import onnxruntime
+
         shape = (3, self.config.crop, self.config.crop)
+        pixels = np.asarray(pixels)
         if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
             raise CallError(f"framed images must be uint8 (N, {', '.join(map(str, shape))}); got {pixels.shape}")
-        return pixels
+        options = onnxruntime.RunOptions()
+        options.only_execute_path_to_fetches = True
+        parts = [pixels[start : start + _BATCH] for start in range(0, len(pixels), _BATCH)]
+        return [self._graph.run(outputs, {"images": part}, options) for part in parts]
 
 
-def _open_graph(path: Path, threads: int) -> Any:
+def _softmax(logits: npt.NDArray[np.floating[Any]]) -> Floats:
+    powers = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def open_graph(path: Path, threads: int = 0) -> Any:
+    """Open a graph of a model folder; one that was made for another model is refused."""
     try:
         import onnxruntime
     except ImportError as error:
-        raise UolError("onnxruntime is not installed: pip install 'uol[onnx]'") from error
+        raise UolError("onnxruntime is not installed: pip install onnxruntime") from error
 
     remedy = "uol export MODEL --out FOLDER writes it"
     if not path.is_file():
         raise UolError(f"{path}: no such graph; {remedy}")
-    if fingerprint(path.parent).encode() not in path.read_bytes():  # before it is opened: it may not even fit
-        raise UolError(f"{path}: damaged, or made for other settings, references or weights; {remedy}")
+    damaged = f"{path}: damaged, or made for other settings, references or weights; {remedy}"
+    content = path.read_bytes()  # before it is opened: it may not even fit
+    if fingerprint(path.parent).encode() not in content and network_fingerprint(path.parent).encode() not in content:
+        raise UolError(damaged)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # failures are raised below
     options.intra_op_num_threads = threads
+    for threads_of in ("intra_op", "inter_op"):  # a thread that spins while it waits takes the time of other processes
+        options.add_session_config_entry(f"session.{threads_of}.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class
-        raise UolError(f"{path}: damaged, or made for other settings, references or weights; {remedy}") from error
+        raise UolError(damaged) from error

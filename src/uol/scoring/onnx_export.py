@@ -13,12 +13,13 @@ import os
 import shutil
 import struct
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +33,7 @@ from uol.order.views import views
 from uol.scoring.base import BaseScorer
 from uol.scoring.config import COMPARE_GRAPH, CONFIG, SCORE_GRAPH
 from uol.scoring.folder import CARD, MODEL, REFERENCES, check_target
-from uol.scoring.onnx import FINGERPRINT, GAUSSIAN, SCORES, OnnxScorer
+from uol.scoring.onnx import FINGERPRINT, GAUSSIAN, SCORES, OnnxScorer, open_graph
 from uol.scoring.released import fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing, replacing_folder
@@ -196,6 +197,8 @@ def export_onnx(
     network, *others = scorer.members
     if others:
         raise CallError("an ensemble cannot be exported; train one network with it as a teacher, and export that")
+    if not isinstance(network, Scorer):
+        raise CallError("this model is exported already")
     _check_exportable(network)
     check_target(folder)
     with replacing_folder(folder) as temporary:
@@ -331,19 +334,33 @@ def check_graphs(scorer: Scorer, folder: str | os.PathLike[str]) -> float:
 
     Differences are of probabilities, and of scores as on a scale of 1 to 5.
     """
+    folder = Path(folder)
     size = scorer.config.crop
     pixels = np.random.default_rng(0).integers(0, 256, (4, 3, size, size), np.uint8)
     pixels[2:] = np.array([0, 255], np.uint8)[:, None, None, None]
-    pairs = [(pixels[0], pixels[1]), (pixels[2], pixels[3])]
     graphs = OnnxScorer(folder)
     ours, theirs = (np.array([astuple(score) for score in engine.score_pixels(pixels)]) for engine in (graphs, scorer))
     apart = np.abs(ours - theirs) / np.maximum(np.abs(theirs), scorer.panel.scale.unit)
     apart[np.isnan(ours) & np.isnan(theirs)] = 0  # an unknown dispersion
-    ours, theirs = (np.array([engine.compare_pixels(*pair) for pair in pairs]) for engine in (graphs, scorer))
+    embedded = scorer.embed_pixels(pixels)
+    pairs = [(embedded.rows(slice(one, one + 1)), embedded.rows(slice(one + 1, one + 2))) for one in (0, 2)]
+    theirs = np.concatenate([scorer.outcomes(*pair)[0] for pair in pairs])
+    ours = _compared(folder, pairs)
     largest = float(np.max([apart.max(), np.abs(ours - theirs).max()]))
     if not largest <= TOLERANCE:
         raise UolError(f"the graphs are {largest:.2g} from PyTorch, more than {TOLERANCE:g}; nothing was written")
     return largest
+
+
+def _compared(folder: Path, pairs: Sequence[tuple[Gaussians, Gaussians]]) -> npt.NDArray[np.float32]:
+    """What the graph of comparisons answers about pairs: (P, 3)."""
+    inputs = {
+        f"{side}_{name}": torch.cat([getattr(one, name) for one in several]).cpu().numpy()
+        for side, several in zip(("first", "second"), zip(*pairs, strict=True), strict=True)
+        for name in GAUSSIAN
+    }
+    (probabilities,) = open_graph(folder / COMPARE_GRAPH).run(None, inputs)
+    return np.asarray(probabilities)
 
 
 def _check_exportable(scorer: Scorer) -> None:

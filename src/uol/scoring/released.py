@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from uol.errors import CallError
+from uol.errors import CallError, MissingTorchError
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
@@ -45,14 +45,25 @@ def fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in ("config.json", "references.safetensors"):
         digest.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
-    weights = folder / "model.safetensors"
+    _add_weights(digest, folder / "model.safetensors")
+    for member in member_folders(folder):
+        digest.update(fingerprint(member).encode())
+    return digest.hexdigest()
+
+
+def network_fingerprint(folder: Path) -> str:
+    """A digest that changes with the settings and weights that Gaussians depend on, whatever the references."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    digest = hashlib.sha256(json.dumps([config["model"], config["scoring"]], sort_keys=True).encode())
+    _add_weights(digest, folder / "model.safetensors")
+    return digest.hexdigest()
+
+
+def _add_weights(digest: hashlib._Hash, weights: Path) -> None:
     if weights.is_file():
         digest.update(str(weights.stat().st_size).encode())
         with open(weights, "rb") as file:
             digest.update(file.read(65536))
-    for member in member_folders(folder):
-        digest.update(fingerprint(member).encode())
-    return digest.hexdigest()
 
 
 def member_folders(folder: Path) -> list[Path]:
@@ -91,10 +102,12 @@ def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: 
         from uol.scoring.onnx import OnnxScorer
 
         return OnnxScorer(folder)
-    from uol.scoring.scorer import Scorer
+    if find_spec("torch") is None:
+        why = "" if (folder / SCORE_GRAPH).is_file() else " (it has no ONNX graph, which uol export writes)"
+        raise MissingTorchError(f"{folder}{why}")
+    from uol.scoring.folder import load_model
 
-    chosen = choose_device(device)
-    return Scorer.from_pretrained(folder).to(chosen)
+    return load_model(folder).to(choose_device(device))
 
 
 def choose_device(device: Device = "auto") -> str:

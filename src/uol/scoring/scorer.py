@@ -4,59 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from uol.errors import UolError
-from uol.images.read import ImageLike, Images
-from uol.order import bradley_terry
 from uol.order.bradley_terry import BradleyTerry
-from uol.order.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
+from uol.order.calibration import Calibration
 from uol.order.config import ModelConfig, ScoringConfig
 from uol.order.gaussians import Gaussians, averaged, dispersion_degree
 from uol.order.model import OrderModel
-from uol.order.order import Order, order_of
-from uol.order.references import ReferenceSet, choose_references
+from uol.order.references import ReferenceSet
 from uol.order.views import views
 from uol.ratings.rated_images import RatedImages
-from uol.scoring.base import (
-    FEWEST_ANCHORS,
-    BaseScorer,
-    Comparison,
-    Pixels,
-    Score,
-    as_sequence,
-    check_anchors,
-    one_ahead,
-)
+from uol.scoring.base import BaseScorer, Pixels, Score, one_ahead
 from uol.scoring.config import PanelConfig
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-
-THRESHOLD = 0.2  # θ of comparisons, as on a scale of 1 to 5, unless a recipe sets it
-_ENOUGH_TO_PAIR = 400  # images, of which 160,000 pairs are made
+from uol.scoring.network import Floats, NetworkScorer, Outcomes, references_of
 
 _GPU_BATCH = 256
 _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
 
 
-class Outcomes(NamedTuple):
-    """N images compared with one network's references: probabilities (N, R, 3), and degrees of dispersion (N,).
-
-    `levels` are the means of the panel's histograms, (N,), if scores include them.
-    """
-
-    probabilities: Floats
-    degrees: Floats
-    levels: Floats | None = None
-
-
-class Scorer(BaseScorer):
-    """One network with its references.
+class Scorer(NetworkScorer[Gaussians]):
+    """One network, computed by torch.
 
     The references are embedded once, and their half of the comparator is computed at load. On a GPU, the feature maps
     of scores are in bfloat16; everything after the backbone is float32. What is stored or tabled (`embed`, `anchor`,
@@ -66,7 +37,7 @@ class Scorer(BaseScorer):
     def __init__(
         self,
         model: OrderModel,
-        references: ReferenceSet,
+        references: ReferenceSet[Gaussians],
         panel: PanelConfig,
         bradley_terry_model: BradleyTerry,
         calibration: Calibration | None = None,
@@ -111,7 +82,7 @@ class Scorer(BaseScorer):
 
         def wait() -> list[Score]:
             found = wait_for_outcomes()
-            return self._scores(self.solve_scores(found.probabilities, found.levels), found.degrees)
+            return self.calibrated(self.solve_scores(found.probabilities, found.levels), found.degrees)
 
         return wait
 
@@ -147,23 +118,9 @@ class Scorer(BaseScorer):
 
         return averaged([once(view) for view in views(pixels, self.scoring)])
 
-    def compare_pixels(self, first: Pixels | Tensor, second: Pixels | Tensor) -> Comparison:
-        """Compare two framed images, each (3, crop, crop)."""
-        gaussians = self.embed_pixels(torch.stack([torch.as_tensor(first), torch.as_tensor(second)]))
-        raw = self.outcomes(gaussians.rows(slice(0, 1)), gaussians.rows(slice(1, 2)))[0, 0]
-        less, similar, greater = self.calibration.comparison(raw).tolist()
-        return Comparison(less, similar, greater)
-
-    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Gaussians:
-        """The Gaussians of images."""
-        images = as_sequence(images)
-        batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
-        parts = [self.embed_pixels(torch.from_numpy(self.framed(batch))) for batch in batches]
-        return Gaussians(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
-
-    def embed_pixels(self, pixels: Tensor) -> Gaussians:
-        """The Gaussians of framed images: uint8 (N, 3, crop, crop)."""
-        return self.model.embed(pixels, self.scoring)
+    def embed_pixels(self, pixels: Pixels | Tensor) -> Gaussians:
+        """The Gaussians of framed images: uint8 (N, 3, crop, crop), an array or a tensor."""
+        return self.model.embed(torch.as_tensor(pixels), self.scoring)
 
     @torch.inference_mode()
     def outcomes(self, gaussians: Gaussians, references: Gaussians | None = None) -> Floats:
@@ -176,67 +133,21 @@ class Scorer(BaseScorer):
         logits = self.model.comparator.against(points, left, right, self.scoring.both_directions)
         return (logits if logits.is_cuda else logits.cpu()).double().softmax(-1)
 
-    def leave_one_out(self) -> list[Score]:
-        """Score each reference by comparison with all others: the quality of the scale."""
-        return self.score_embedded(self.references.gaussians, leave_one_out=True)
-
-    def score_embedded(self, embedded: Gaussians, leave_one_out: bool = False) -> list[Score]:
-        """Score embedded images; `leave_one_out` if the images are the references."""
-        return self._scores(self.raw_estimates(embedded, leave_one_out), self.degrees(embedded))
-
-    def _scores(self, raw: bradley_terry.Estimates, degrees: Floats) -> list[Score]:
-        calibrated = self.calibration.apply(raw.value, raw.standard_error, degrees, self.panel.scale)
-        columns = np.stack([*calibrated, raw.standard_error], 1)
-        return [Score(*row) for row in columns.tolist()]
-
-    def raw_estimates(self, gaussians: Gaussians, leave_one_out: bool = False) -> bradley_terry.Estimates:
-        """Bradley-Terry scores before calibration; `leave_one_out` if the images are the references."""
-        outcomes = self.outcomes(gaussians)
-        if leave_one_out:  # the histograms of images that trained the network are known by heart: they have no part
-            return self.solve_scores(outcomes, None, 1 - np.eye(len(outcomes)))
-        return self.solve_scores(outcomes, self.levels(gaussians))
-
-    def solve_scores(
-        self, outcomes: Floats, levels: Floats | None = None, weights: Floats | None = None
-    ) -> bradley_terry.Estimates:
-        """Bradley-Terry scores of images from their outcomes against the references (N, R, 3).
-
-        If the means of their histograms are given, (N,), the scores include them with their share.
-        """
-        found = bradley_terry.estimate(
-            read_outcomes(outcomes, self.scoring.outcomes),
-            self.references.scores,
-            self.bradley_terry,
-            self.panel.scale,
-            weights,
-        )
-        if levels is None:
-            return found
-        share = self.scoring.histogram_share
-        return bradley_terry.Estimates((1 - share) * found.value + share * levels, found.standard_error)
-
     @torch.inference_mode()
-    def levels(self, gaussians: Gaussians) -> Floats | None:
-        """The means of the panel's histograms, (N,); None if scores do not include them."""
-        if not self.uses_histogram:
-            return None
+    def level_means(self, gaussians: Gaussians) -> Floats:
+        """The means of the panel's histograms, (N,)."""
         return self.model.level_mean(gaussians.mean, self.panel.scale).cpu().numpy()
 
-    @property
-    def uses_histogram(self) -> bool:
-        """Whether scores include the mean of the panel's histogram."""
-        return self.model.levels is not None and self.scoring.histogram_share > 0
-
-    @classmethod
-    def degrees(cls, gaussians: Gaussians) -> Floats:
+    @staticmethod
+    def degrees(gaussians: Gaussians) -> Floats:
         """Predicted degrees of dispersion, uncalibrated: (N,)."""
-        return cls._degrees(gaussians).cpu().numpy()
+        return Scorer._degrees(gaussians).cpu().numpy()
 
     @staticmethod
     def _degrees(gaussians: Gaussians) -> Tensor:
         return dispersion_degree(gaussians.log_variance.double())
 
-    # ---------------------------------------------------------------- building and anchoring
+    # ---------------------------------------------------------------- other references
 
     @classmethod
     def build(
@@ -254,57 +165,14 @@ class Scorer(BaseScorer):
         References are chosen by bins of the score (`bin_width` as on a scale of 1 to 5); k and δ are fitted on the
         comparisons among them; dispersion is fitted to the panel's rating variances.
         """
-        panel = PanelConfig.of(rated.name, rated.scale)
-        chosen = choose_references(rated.scores, bin_width * rated.scale.unit, per_bin, seed)
-        scores = rated.scores[chosen]
-        if len(np.unique(scores)) < 2:
-            raise UolError(f"{rated.name}: the references need at least two different scores")
-        references = ReferenceSet(gaussians.rows(torch.from_numpy(chosen)), scores)
+        references, panel = references_of(rated, gaussians, bin_width, per_bin, seed)
         scorer = cls(model, references, panel, BradleyTerry(1.0, 1.0), scoring=scoring)
-        outcomes = read_outcomes(scorer.outcomes(references.gaussians), scorer.scoring.outcomes)
-        first, second = np.nonzero(~np.eye(len(chosen), dtype=bool))
-        scorer.bradley_terry = bradley_terry.fit(outcomes[first, second], scores[first], scores[second])
-        scorer.calibration = Calibration().with_dispersion(cls.degrees(gaussians), rated.variances)
+        scorer.fit(rated, gaussians)
         return scorer
 
-    def calibrate(self, rated: RatedImages, gaussians: Gaussians, threshold: float = THRESHOLD) -> None:
-        """Learn intervals, dispersion and the comparisons' temperature from rated images that had no part in training.
-
-        `threshold` is θ, up to which scores are similar, as on a scale of 1 to 5. If too few images have a known
-        rating variance, dispersion stays as fitted to the training images.
-        """
-        raw = self.raw_estimates(gaussians)
-        calibration = calibrate(rated.scores, raw.value, raw.standard_error)
-        if np.isfinite(rated.variances).sum() >= ENOUGH_FOR_LINE:
-            self.calibration = calibration.with_dispersion(self.degrees(gaussians), rated.variances)
-        else:
-            self.calibration = calibration.with_dispersion_of(self.calibration)
-        self._calibrate_comparisons(rated, gaussians, threshold)
-
-    def _calibrate_comparisons(self, rated: RatedImages, gaussians: Gaussians, threshold: float) -> None:
-        """Learn the temperature of comparisons from pairs of rated images, of at most a few hundred of them."""
-        if len(rated) < ENOUGH_FOR_LINE:
-            return
-        some = np.unique(np.linspace(0, len(rated) - 1, min(len(rated), _ENOUGH_TO_PAIR)).round().astype(np.intp))
-        first, second = np.nonzero(~np.eye(len(some), dtype=bool))
-        scores, chosen = rated.scores[some], gaussians.rows(torch.from_numpy(some))
-        order = order_of(scores[first], scores[second], threshold * rated.scale.unit)
-        self.calibration = self.calibration.with_comparisons(self.outcomes(chosen, chosen)[first, second], order)
-
-    def anchor_embedded(self, rated: RatedImages, embedded: Gaussians) -> Scorer:
-        """Anchor, as `anchor` does, with embedded images."""
-        check_anchors(rated)
-        scoring = self.scoring
-        if self.uses_histogram:  # those of the former panel
-            scoring = scoring.model_copy(update={"histogram_share": 0.0})
-        scorer = Scorer.build(self.model, rated, embedded, scoring, per_bin=len(rated))
-        raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
-        # Even ten anchors need the line: they are there to show another panel's standard.
-        calibration = calibrate(scorer.references.scores, raw.value, raw.standard_error, enough=FEWEST_ANCHORS)
-        kept = calibration.model_copy(update={"temperature": self.calibration.temperature})
-        scorer.calibration = kept.with_dispersion(self.degrees(embedded), rated.variances)
-        scorer._calibrate_comparisons(rated, embedded, THRESHOLD)
-        return scorer
+    def with_references(self, references: ReferenceSet[Gaussians], panel: PanelConfig, scoring: ScoringConfig) -> Self:
+        """The same network with other references; k, δ and the calibration are not fitted."""
+        return type(self)(self.model, references, panel, BradleyTerry(1.0, 1.0), scoring=scoring)
 
     # ---------------------------------------------------------------- folders and devices
 
@@ -331,11 +199,6 @@ class Scorer(BaseScorer):
     def config(self) -> ModelConfig:
         """The settings of the network."""
         return self.model.config
-
-    @property
-    def members(self) -> list[Scorer]:
-        """The networks that answer: this one."""
-        return [self]
 
     @property
     def on_gpu(self) -> bool:
@@ -372,9 +235,3 @@ class Scorer(BaseScorer):
         rows = 1 if side == "image" else len(mean)
         noise = torch.randn((self.scoring.samples, rows, mean.shape[-1]), generator=generator)
         return mean + deviation * noise.to(mean)
-
-
-def read_outcomes(probabilities: Floats, kind: Literal["probabilities", "hard"]) -> Floats | npt.NDArray[np.intp]:
-    """Outcomes for Bradley-Terry: the probabilities, or the likeliest `Order` of each comparison."""
-    assert probabilities.shape[-1] == len(Order)
-    return probabilities if kind == "probabilities" else probabilities.argmax(-1)

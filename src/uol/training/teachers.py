@@ -51,6 +51,7 @@ class Teachers:
         middle of them, in any size.
         """
         from uol.scoring.folder import load_model
+        from uol.scoring.scorer import Scorer
 
         models, panels = [], []
         for folder, member in ((name, member) for name in folders for member in load_model(find_teacher(name)).members):
@@ -59,6 +60,7 @@ class Teachers:
                 raise CallError(
                     f"{folder}: the teacher sees more of images than its pupil ({config.view}; its pupil {pupil.view})"
                 )
+            assert isinstance(member, Scorer)
             models.append(member.model)
             panels.append(member.panel if member.uses_histogram and config.levels == pupil.levels else None)
         return cls(models, pupil, panels)
