@@ -17,8 +17,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from uol import methods
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
-from uol.training.batches import PackedImages, fixed_batches
+from uol.training.batches import fixed_batches
 from uol.training.loop import train
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, load_recipe
 
 GPU = torch.cuda.is_available()

@@ -16,7 +16,7 @@ from uol.datasets.synthetic import load_synthetic
 from uol.methods.uol import Uol
 from uol.ratings.rated_images import RatedImages
 from uol.runs.run import run
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 torch.set_num_threads(1)
 

@@ -22,8 +22,8 @@ from uol.reports.html import Section, write_report
 from uol.runs.evaluation import Evaluation, evaluate
 from uol.runs.run import run
 from uol.storage.files import write_json
-from uol.training.batches import PackedImages
 from uol.training.method import Method
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe, load_recipe
 

@@ -15,6 +15,9 @@ class CallError(UolError):
     exit_code = 2
 
 
+OF_TRAINING = frozenset({"lightning", "timm", "torch", "torchvision"})  # packages of the extra `train`
+
+
 class MissingTorchError(UolError):
     """Something requires torch, which the base install does without."""
 

@@ -18,7 +18,7 @@ from uol.ratings.rated_images import Split
 from uol.ratings.scale import Scale
 from uol.ratings.splits import choose_splits
 from uol.runs.known_raters import known_leniency
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.recipe import dump_recipe
 
 

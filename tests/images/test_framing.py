@@ -19,7 +19,7 @@ from uol.images.read import read_image
 from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 pytest.importorskip("cv2")
 

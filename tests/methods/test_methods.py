@@ -26,7 +26,8 @@ from uol.methods.uol import Uol
 from uol.order.calibration import calibrate
 from uol.order.losses import huber, nearest_level, ranking_hinge, smooth_l1, tukey
 from uol.runs.run import check_before_reading, hold_out, run
-from uol.training.batches import PackedImages, fixed_batches
+from uol.training.batches import fixed_batches
+from uol.training.packed import PackedImages
 from uol.training.recipe import shipped
 
 DOCS = Path(__file__).parents[2] / "docs"

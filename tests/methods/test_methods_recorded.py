@@ -8,7 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from quick import quick_recipe
 from uol import methods
-from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch
+from uol.training.batches import Feed, fixed_batches, plan_epoch
+from uol.training.packed import PackedImages
 from uol.training.panels import join
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.folder import RunFolder
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.runs.transfer import judge_elsewhere
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 SPLIT = Split(np.arange(32), np.arange(32, 48))
 

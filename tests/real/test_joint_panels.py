@@ -8,7 +8,7 @@ import pytest
 
 from uol import datasets
 from uol.order.config import ModelConfig
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.panels import join, without_copies
 
 SMALL = ModelConfig(resize=64, crop=64)

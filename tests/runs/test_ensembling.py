@@ -19,14 +19,15 @@ from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, m
 from uol.runs.known_raters import known_leniency
 from uol.runs.read_run import read_run
 from uol.runs.result import read_result, write_result
-from uol.runs.run import held_out_rows, hold_out
+from uol.runs.run import hold_out
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.runs.transfer import judge_elsewhere
 from uol.scoring.ensemble import EnsembleScorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
 from uol.studies.collect import add
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
+from uol.training.recipe import held_out_rows
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from quick import quick_recipe
 from uol.errors import CallError
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.run import run
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 ROOMS = ("runs", "reports", "studies", "cli")  # those that may import RunFolder
 FILES = re.compile(

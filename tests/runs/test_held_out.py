@@ -14,7 +14,7 @@ from uol.runs.held_out import AVERAGE, figures_of, keep_held_out
 from uol.runs.run import hold_out
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 HELD_OUT = "held-out.csv"
 

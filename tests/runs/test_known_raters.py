@@ -11,7 +11,7 @@ from quick import quick_recipe
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
 from uol.runs.known_raters import known_leniency
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.panels import pixel_digests
 
 SPLIT = Split(np.arange(20, 80), np.arange(20))

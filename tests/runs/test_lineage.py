@@ -21,7 +21,7 @@ from uol.runs.read_run import read_run
 from uol.runs.result import Result, check_together, read_result, read_results, write_result
 from uol.runs.train_and_test import Origin, finished, keep_evaluation, train_and_test
 from uol.scoring.released import names
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.recipe import load_recipe
 from uol.training.teachers import weights_digest
 

@@ -16,16 +16,17 @@ from uol.errors import CallError, UolError
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
+from uol.runs.evaluating import evaluate_on, keep_evaluation
 from uol.runs.folder import RunFolder
 from uol.runs.lineage import Lineage
 from uol.runs.multi_panel import PanelSplit
 from uol.runs.read_run import read_run
 from uol.runs.result import Result, Transfer, check_together, read_result, write_result
-from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, train_and_test
+from uol.runs.train_and_test import Origin, finished, train_and_test
 from uol.scoring.scorer import Scorer
 from uol.studies.rows import Source, make_rows
 from uol.studies.tables import view
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 ORIGIN = Origin("quick", {})
 RECIPE = quick_recipe(order_target="soft", score_weight=1.0, histogram_weight=0.5)

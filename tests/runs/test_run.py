@@ -11,7 +11,7 @@ from uol.errors import CallError, UolError
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.run import hold_out, run
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 
 def trained_on(rated, recipe, *arguments, **options):

@@ -20,13 +20,14 @@ from quick import quick_recipe
 from uol.errors import CallError
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
+from uol.runs.evaluating import evaluate_on, keep_evaluation
 from uol.runs.folder import RunFolder
 from uol.runs.result import read_result, write_result
 from uol.runs.run import run
-from uol.runs.train_and_test import Origin, evaluate_on, finished, keep_evaluation, train_and_test
+from uol.runs.train_and_test import Origin, finished, train_and_test
 from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
+from uol.training.packed import PackedImages
 
 ORIGIN = Origin("quick", {"epochs": 3})
 

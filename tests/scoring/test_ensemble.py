@@ -25,7 +25,7 @@ from uol.scoring.ensemble import EnsembleScorer
 from uol.scoring.folder import load_model, load_scorer
 from uol.scoring.released import fingerprint, open_model
 from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.teachers import Teachers
 
 FIGURES = ("value", "low", "high", "dispersion", "standard_error")

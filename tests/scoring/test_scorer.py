@@ -17,7 +17,7 @@ from uol.order.config import ScoringConfig
 from uol.runs.run import run
 from uol.scoring.base import answered, one_ahead, rank_with_ties
 from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from uol.ratings.rated_images import Split
 from uol.runs.run import run
 from uol.scoring.ensemble import EnsembleScorer
 from uol.studies.anchoring import anchoring_curve
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from uol.scoring.released import open_model
 from uol.studies.anchoring import measure_anchoring, write_anchoring
 from uol.studies.collect import add
 from uol.studies.release import release, renewed_card
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

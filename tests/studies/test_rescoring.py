@@ -12,7 +12,7 @@ from uol.runs.run import hold_out, run
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring.scorer import Scorer
 from uol.studies.rescoring import Consistency, Rescored
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from uol.studies import runner
 from uol.studies.plans import PLANS, Plan, PlanRow
 from uol.studies.rescoring import Consistency
 from uol.studies.runner import Bench, Outcome, count_there, jobs_of, run_jobs, time_left
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 
 ORDER = PlanRow("b", "order-learning", "matched")
 ROWS = (

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from quick import quick_recipe
 from uol.order.order import order_of
 from uol.ratings.rated_images import RatedImages
-from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch, steps_per_epoch
+from uol.training.batches import Feed, fixed_batches, plan_epoch, steps_per_epoch
+from uol.training.packed import PackedImages
 
 CPU = torch.device("cpu")
 

@@ -13,9 +13,10 @@ from uol import methods
 from uol.errors import CallError, UolError
 from uol.methods.uol import Uol
 from uol.order.backbones import Backbone
-from uol.training.batches import PackedImages, fixed_batches
+from uol.training.batches import fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.loop import train
+from uol.training.packed import PackedImages
 from uol.training.stepper import choose_engine, learning_rate, make_optimizer
 
 

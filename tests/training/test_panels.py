@@ -24,7 +24,8 @@ from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.scale import Scale
 from uol.runs.run import CHECKPOINT, hold_out, run
-from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch
+from uol.training.batches import Feed, fixed_batches, plan_epoch
+from uol.training.packed import PackedImages
 from uol.training.panels import join, without_copies
 
 CPU = torch.device("cpu")

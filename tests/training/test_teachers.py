@@ -24,8 +24,9 @@ from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring.config import PanelConfig
 from uol.scoring.released import find_model, names
 from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages, fixed_batches
+from uol.training.batches import fixed_batches
 from uol.training.checkpoint import read_progress
+from uol.training.packed import PackedImages
 from uol.training.teachers import Teachers, find_teacher, weights_digest
 
 MODEL = quick_recipe().model

@@ -11,7 +11,7 @@ import typer
 
 import uol
 from uol.cli import data, demo, experiment, export, report, score, train
-from uol.errors import UolError
+from uol.errors import OF_TRAINING, MissingTorchError, UolError
 
 app = typer.Typer(
     name="uol",
@@ -61,6 +61,10 @@ def main() -> None:
         app()
     except UolError as error:
         _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in OF_TRAINING:
+            _fail(str(MissingTorchError(f"uol {_command()}")), MissingTorchError.exit_code)
+        _fail(f"{error.name} is not installed: pip install {error.name}", 1)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except BrokenPipeError:  # the reader of the pipe has closed it
@@ -71,6 +75,16 @@ def main() -> None:
             raise
         lines = str(error).splitlines()
         _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (uol --debug … shows the traceback)", 1)
+
+
+def _command() -> str:
+    """The command that was called, with its group: "experiment run"."""
+    found, command = [], typer.main.get_command(app)
+    for word in sys.argv[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+        if command.name == word:
+            found.append(word)
+    return " ".join(found)
 
 
 def _fail(message: str, code: int) -> None:

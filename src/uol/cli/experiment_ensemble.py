@@ -111,7 +111,7 @@ def _of_networks(
     from uol.runs.transfer import MakeupRule, OtherDataset, judge_elsewhere, load_others, pack_other
     from uol.scoring.released import choose_device
     from uol.storage import provenance
-    from uol.training.batches import PackedImages
+    from uol.training.packed import PackedImages
 
     rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)
     others = load_others(also)

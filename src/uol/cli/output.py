@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from uol.storage.files import plain
 if TYPE_CHECKING:
     from uol.datasets.choosing import DataChoice
     from uol.ratings.rated_images import RatedImages
+
+_EVERY, _AT_LEAST_EVERY = 10, 60  # seconds between lines of progress
 
 
 def say(text: str) -> None:
@@ -63,7 +66,13 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
-    """A bar with rate and time left on a terminal, nothing in a pipe; call it with the steps done and a word."""
+    """A bar with rate and time left on a terminal, a line now and then in a pipe; call it with steps done and a word.
+
+    `title` is a verb: scoring, reading drawn.
+    """
+    if not sys.stderr.isatty():
+        yield ProgressLines(title, total).update
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -74,15 +83,31 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
         TextColumn("{task.fields[word]}"),
     )  # fmt: skip
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total, word="")
 
         def update(done: int, word: str = "") -> None:
             bar.update(task, completed=done, word=word)
 
         yield update
+
+
+class ProgressLines:
+    """Plain lines of progress: the first after ten seconds, then one for each tenth of the work or each minute."""
+
+    def __init__(self, title: str, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._title, self._total, self._clock = title, total, clock
+        self._said_at, self._said = clock(), 0
+
+    def update(self, done: int, word: str = "") -> None:
+        """Print a line if it is time for one."""
+        now = self._clock()
+        waited, little = now - self._said_at, done - self._said < self._total / 10
+        if done >= self._total or waited < (_AT_LEAST_EVERY if little else _EVERY):
+            return
+        self._said_at, self._said = now, done
+        say(f"{self._title}: {done:,} of {self._total:,}{f', {word}' if word else ''}")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages, Split
     from uol.runs.folder import RunFolder
     from uol.runs.result import KnownRaters, Result
-    from uol.training.batches import PackedImages
+    from uol.training.packed import PackedImages
 
 COLUMNS = {
     "model": "model", "data": "data", "split": "split", "images": "images", "pc": "PC",
@@ -129,35 +129,33 @@ def evaluate(
     Example: uol evaluate runs/first --data photos/ --table ratings.csv
     """
     from uol.runs.evaluating import evaluate_model, find_models
-    from uol.scoring.released import choose_device
 
     models = find_models(model)
     rated = load(chosen)
     if not rated.rated:
         raise CallError(f"{rated.name}: nobody rated these images: there is nothing to compare with")
-    where = choose_device(device.value)
     packed: dict[ModelConfig, PackedImages] = {}
 
     def pack(config: ModelConfig) -> PackedImages:
         if config not in packed:
-            packed[config] = _pack(rated, config)
+            packed[config] = _pack(rated, config, as_arrays=True)
         return packed[config]
 
     rows = []
     for run in models:
-        found = evaluate_model(run, rated, split, framing and framing.value, where, pack)
+        found = evaluate_model(run, rated, split, framing and framing.value, device.value, pack)
         label = f"{run.name}, {rated.name}" + ("" if found.split is None else f", {found.split}")
         row = {"model": run.name, "data": rated.name, "split": found.split, **found.figures}
         rows.append(row | _known_raters(label, found.known_raters))
     _show(rows, as_json, single=models == [model])
 
 
-def _pack(rated: RatedImages, config: ModelConfig) -> PackedImages:
+def _pack(rated: RatedImages, config: ModelConfig, as_arrays: bool = False) -> PackedImages:
     """The images of a data set as a network receives them, with a progress bar."""
-    from uol.training.batches import PackedImages
+    from uol.training.packed import PackedImages
 
     with progress_bar(f"reading {rated.name}", len(rated)) as update:
-        return PackedImages.pack(rated, config, lambda done, _: update(done))
+        return PackedImages.pack(rated, config, lambda done, _: update(done), as_arrays)
 
 
 def _load_panels(

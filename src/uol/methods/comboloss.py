@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from uol.methods.score_method import Estimates, ScoreMethod
 from uol.order.losses import combo_loss, inverse_frequency, nearest_level
 from uol.ratings.scale import Scale
-from uol.training.batches import Batch, PackedImages
+from uol.training.batches import Batch
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe
 
 _CLASSES = 5

@@ -13,8 +13,8 @@ from uol.order.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.order.model import FeatureModel
 from uol.order.views import views
 from uol.ratings.scale import Scale
-from uol.training.batches import PackedImages
 from uol.training.method import Method
+from uol.training.packed import PackedImages
 from uol.training.predictions import Floats, Predictions
 from uol.training.recipe import Recipe
 

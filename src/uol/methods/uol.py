@@ -23,8 +23,9 @@ from uol.order.references import choose_references
 from uol.ratings.scale import Scale
 from uol.scoring.config import PanelConfig
 from uol.scoring.scorer import Scorer
-from uol.training.batches import Batch, PackedImages
+from uol.training.batches import Batch
 from uol.training.method import Method
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 from uol.training.teachers import Teachers

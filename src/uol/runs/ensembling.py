@@ -20,15 +20,14 @@ from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import Lineage, teachers_together
 from uol.runs.predictions import spread_of, tested_parts
 from uol.runs.result import Member, Name, PanelData, Result
-from uol.runs.run import held_out_rows
 from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.scoring.folder import load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
 from uol.storage.files import plain
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
-from uol.training.recipe import Recipe, stored_recipe
+from uol.training.recipe import Recipe, held_out_rows, stored_recipe
 
 Combined: TypeAlias = Literal["scores", "predictions"]  # what is averaged; with predictions no network is asked
 SEVERAL = "ensemble"  # stands for the method of members of several

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -13,17 +13,17 @@ from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.ratings.splits import WHOLE, choose_splits, find_split, tested_images
-from uol.runs.evaluation import LENIENCY, Evaluation
+from uol.runs.evaluation import LENIENCY, Evaluation, evaluate, predictions_table
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import read_lineage
-from uol.runs.predictions import known_raters_of
+from uol.runs.predictions import known_raters_of, replicates_elsewhere
 from uol.runs.result import KnownRaters
-from uol.runs.train_and_test import evaluate_on, keep_evaluation
 from uol.scoring import released
+from uol.scoring.base import BaseScorer
 from uol.scoring.config import CONFIG
-from uol.scoring.folder import load_model
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
+from uol.training.predictions import Predictions
 
 
 class Evaluated(NamedTuple):
@@ -64,13 +64,12 @@ def evaluate_model(
     rated: RatedImages,
     split: str | None,
     framing: str | None,
-    device: str,
+    device: released.Device,
     pack: Callable[[ModelConfig], PackedImages],
 ) -> Evaluated:
     """Evaluate a model, and keep the figures in its run folder if the data set did not train it."""
     name, model, keep_in = find_tested_part(run, rated, split)
-    scorer = load_model(model)
-    scorer.to(device)
+    scorer = released.open_model(model, device=device)
     config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing})
     packed = pack(config)
     test = packed if name is None else packed.subset(tested_images(rated, name))
@@ -105,6 +104,23 @@ def find_tested_part(folder: Path, rated: RatedImages, split: str | None) -> Tes
     panel = RunFolder(folder.resolve().parent)
     of_panel = panel.path.parent == RunFolder.of_model(folder).panels.resolve()
     return TestedPart(name, folder, panel if of_panel else None)
+
+
+def evaluate_on(scorer: BaseScorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:
+    """Figures and predictions of a model on rated images, whose scores are mapped linearly to the model's scale."""
+    moved = packed.rated.rescaled(scorer.panel.scale)
+    predictions = Predictions.of(scorer.score_exactly(packed.centre))
+    return evaluate(moved, predictions, threshold), predictions_table(moved, predictions)
+
+
+def keep_evaluation(
+    folder: RunFolder, name: str, split: str | None, framing: str, figures: Evaluation, table: pd.DataFrame
+) -> None:
+    """Keep an evaluation on another data set in a run folder."""
+    kept: dict[str, Any] = {"data": name, "split": split, "framing": framing, **figures}
+    if split is None:
+        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
+    folder.write_evaluation(name, table, kept)
 
 
 def _known_raters(

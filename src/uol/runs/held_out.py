@@ -16,10 +16,9 @@ from uol.ratings import metrics
 from uol.runs.evaluation import predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.predictions import read_predictions
-from uol.runs.run import held_out_rows
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
-from uol.training.recipe import Recipe
+from uol.training.recipe import Recipe, held_out_rows
 
 AVERAGE = "average"
 _FOLD = re.compile(r"(fold-\d+)(?:-seed-(\d+))?")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from uol.ratings.rated_images import Split
 from uol.ratings.rater_effects import raters_leniency, raters_leniency_by_parts
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.panels import pixel_digests, without_copies
 
 _PARTS = 10

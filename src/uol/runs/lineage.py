@@ -14,11 +14,10 @@ from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.ratings.splits import WHOLE, choose_splits, find_split
 from uol.runs.folder import RunFolder
 from uol.runs.result import Data, Provenance, Result, Seen, Teacher, same_division
-from uol.runs.run import held_out_rows
 from uol.scoring.config import CONFIG
+from uol.scoring.released import find_teacher, weights_digest
 from uol.storage.validation import check_values
-from uol.training.recipe import Recipe, stored_recipe
-from uol.training.teachers import find_teacher, weights_digest
+from uol.training.recipe import Recipe, held_out_rows, stored_recipe
 
 
 class TrainedSplit(NamedTuple):

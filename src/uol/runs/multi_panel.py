@@ -17,12 +17,11 @@ from uol.runs.evaluation import evaluate, predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.known_raters import known_leniency
 from uol.runs.predictions import tested_parts
-from uol.runs.run import held_out_count
 from uol.scoring.scorer import Scorer
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.panels import join, without_copies
 from uol.training.predictions import Predictions
-from uol.training.recipe import Recipe
+from uol.training.recipe import Recipe, held_out_count
 
 
 class PanelSplit(NamedTuple):

@@ -19,17 +19,17 @@ import yaml
 from uol import methods
 from uol.errors import CallError, UolError
 from uol.order.backbones import EFFICIENTNET_LITE, Backbone
-from uol.ratings.rated_images import Indices, RatedImages
+from uol.ratings.rated_images import RatedImages
 from uol.runs.folder import RunFolder
+from uol.scoring.released import find_teacher, weights_digest
 from uol.storage.csv_text import csv_text
 from uol.storage.files import write_text
-from uol.training.batches import PackedImages
 from uol.training.checkpoint import read_progress
 from uol.training.loop import EpochReport, train
 from uol.training.method import Method
+from uol.training.packed import PackedImages
 from uol.training.panels import check_panels, join, rating_levels
-from uol.training.recipe import Recipe, check_recipe, dump_recipe, load_recipe
-from uol.training.teachers import find_teacher, weights_digest
+from uol.training.recipe import Recipe, check_recipe, dump_recipe, held_out_rows, load_recipe
 
 _FEWEST_IMAGES = 10
 
@@ -94,19 +94,6 @@ def hold_out(packed: PackedImages, recipe: Recipe) -> tuple[PackedImages, Packed
     if len(held_out) == 0:
         return packed, None
     return packed.subset(training), packed.subset(held_out)
-
-
-def held_out_rows(images: int, recipe: Recipe) -> tuple[Indices, Indices]:
-    """Which of a number of images train, and which calibrate, each sorted."""
-    kept = held_out_count(images, recipe)
-    seed = recipe.seed if recipe.held_out_seed is None else recipe.held_out_seed
-    shuffled: Indices = np.random.default_rng([seed, 0xCA11]).permutation(images)
-    return np.sort(shuffled[kept:]), np.sort(shuffled[:kept])
-
-
-def held_out_count(images: int, recipe: Recipe) -> int:
-    """How many training images calibrate: two at least, unless the share is 0."""
-    return max(round(images * recipe.held_out), 2) if recipe.held_out else 0
 
 
 def check_method(recipe: Recipe, panels: int) -> None:

@@ -21,16 +21,14 @@ from uol.runs.held_out import keep_held_out
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import check_teachers, teachers_used
 from uol.runs.multi_panel import PanelSplit, data_used, gather, joint_name, keep_panel, panels_used
-from uol.runs.predictions import replicates_elsewhere, spread_of, tested_parts
+from uol.runs.predictions import spread_of, tested_parts
 from uol.runs.result import Name, Result, same_division
 from uol.runs.run import epochs_so_far, run
-from uol.scoring.base import BaseScorer
 from uol.storage import provenance
 from uol.storage.files import plain, write_json
-from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
 from uol.training.method import Method
-from uol.training.predictions import Predictions
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, with_defaults
 
 
@@ -185,23 +183,6 @@ def finished(
     whole = folder.model.is_dir() or not hasattr(methods.find(recipe.method), "scorer")
     whole = whole and all(folder.panel(panel.packed.rated.name).model.is_dir() for panel in others)
     return result if same and whole else None
-
-
-def evaluate_on(scorer: BaseScorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:
-    """Figures and predictions of a model on rated images, whose scores are mapped linearly to the model's scale."""
-    moved = packed.rated.rescaled(scorer.panel.scale)
-    predictions = Predictions.of(scorer.score_exactly(packed.centre))
-    return evaluate(moved, predictions, threshold), predictions_table(moved, predictions)
-
-
-def keep_evaluation(
-    folder: RunFolder, name: str, split: str | None, framing: str, figures: Evaluation, table: pd.DataFrame
-) -> None:
-    """Keep an evaluation on another data set in a run folder."""
-    kept: dict[str, Any] = {"data": name, "split": split, "framing": framing, **figures}
-    if split is None:
-        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
-    folder.write_evaluation(name, table, kept)
 
 
 def _check_names(*names: str) -> None:

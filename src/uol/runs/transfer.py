@@ -25,7 +25,7 @@ from uol.runs.folder import RunFolder
 from uol.runs.makeup import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.predictions import replicates_elsewhere
 from uol.runs.result import Makeup
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 
 MIFS = "mifs"  # whose pairs have an order to be found

@@ -18,6 +18,7 @@ Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
 DEFAULT = "uol-fast-scut5500"
+WEIGHTS = "model.safetensors"
 
 _FOLDER = Path(__file__).parents[1] / "released_models"
 
@@ -45,7 +46,7 @@ def fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in ("config.json", "references.safetensors"):
         digest.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
-    _add_weights(digest, folder / "model.safetensors")
+    _add_weights(digest, folder / WEIGHTS)
     for member in member_folders(folder):
         digest.update(fingerprint(member).encode())
     return digest.hexdigest()
@@ -55,7 +56,7 @@ def network_fingerprint(folder: Path) -> str:
     """A digest that changes with the settings and weights that Gaussians depend on, whatever the references."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     digest = hashlib.sha256(json.dumps([config["model"], config["scoring"]], sort_keys=True).encode())
-    _add_weights(digest, folder / "model.safetensors")
+    _add_weights(digest, folder / WEIGHTS)
     return digest.hexdigest()
 
 
@@ -79,6 +80,23 @@ def member_folder(folder: Path, name: str) -> Path:
     """The folder of one of an ensemble's networks: inside the ensemble's, or that of a model that ships."""
     inside = folder / "members" / name
     return _FOLDER / name if name in names() and not inside.is_dir() else inside
+
+
+def find_teacher(name: str) -> Path:
+    """The model folder of a teacher as an absolute path, which cannot be mistaken for the name of a shipped model."""
+    return find_model(name).absolute()
+
+
+def weights_digest(folder: Path) -> str:
+    """The SHA-256 of a model folder's file of weights; of an ensemble, the SHA-256 of its members' digests."""
+    members = member_folders(folder)
+    if members:
+        return hashlib.sha256(" ".join(map(weights_digest, members)).encode()).hexdigest()
+    try:
+        with open(folder / WEIGHTS, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CallError(f"{folder}: no model folder: {WEIGHTS} cannot be read") from error
 
 
 def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto") -> BaseScorer:

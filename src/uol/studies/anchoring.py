@@ -135,7 +135,7 @@ def measure_anchoring(
 
     from uol.runs.lineage import read_lineage
     from uol.scoring.folder import load_model
-    from uol.training.batches import PackedImages
+    from uol.training.packed import PackedImages
 
     code = provenance.commit()
     if code.id is None or code.modified:

@@ -24,7 +24,7 @@ from uol.scoring.folder import load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
 from uol.storage.files import plain
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 

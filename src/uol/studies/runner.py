@@ -23,8 +23,8 @@ from uol.runs.transfer import BY_DEFAULT, MakeupRule, OtherDataset, Predictor, j
 from uol.studies.collect import add
 from uol.studies.plans import Plan, PlanRow
 from uol.studies.rescoring import Consistency, Rescored, read_again
-from uol.training.batches import PackedImages
 from uol.training.loop import EpochReport
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, with_defaults
 
 State = Literal["done", "there", "failed"]

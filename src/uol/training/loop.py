@@ -16,8 +16,9 @@ from lightning.fabric import Fabric
 
 from uol.errors import UolError
 from uol.order.norms import normalised_by_batch
-from uol.training.batches import Batch, Feed, PackedImages, fixed_batches, plan_epoch
+from uol.training.batches import Batch, Feed, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, dump_recipe
 from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learning_rate, make_optimizer
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from uol.errors import CallError
 from uol.order.backbones import Backbone
 from uol.ratings.scale import Scale
-from uol.training.batches import Batch, PackedImages
+from uol.training.batches import Batch
+from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from uol.errors import CallError, UolError
 from uol.ratings.rated_images import Indices, RatedImages, Split
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe
 
 
@@ -48,6 +47,8 @@ def join(panels: Sequence[PackedImages]) -> PackedImages:
         counts=np.concatenate([panel.counts for panel in moved]),
         histograms=_histograms([panel.rated for panel in panels]),
     )
+    import torch  # here alone: copies are found without it
+
     pixels = torch.cat([panel.pixels for panel in panels])
     views = torch.split(pixels, [len(panel) for panel in panels])  # the same memory, not another copy of all images
     parts = tuple(PackedImages(p.rated, view, p.crop) for p, view in zip(panels, views, strict=True))
@@ -88,7 +89,7 @@ def without_copies(panels: Sequence[tuple[PackedImages, Split]]) -> list[Indices
 
 def pixel_digests(packed: PackedImages) -> npt.NDArray[np.bytes_]:
     """A digest of each image's pixels, in hexadecimal, equal for copies."""
-    rows = (np.ascontiguousarray(row).data for row in packed.pixels.numpy())
+    rows = (np.ascontiguousarray(row).data for row in np.asarray(packed.pixels))
     return np.array([hashlib.blake2b(row, digest_size=16).hexdigest() for row in rows], "S32")
 
 

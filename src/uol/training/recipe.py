@@ -12,11 +12,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig, Settings, drop_legacy
+from uol.ratings.rated_images import Indices
 
 
 class Augmentation(Settings):
@@ -311,3 +313,16 @@ def _find(name: str) -> str:
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})")
+
+
+def held_out_rows(images: int, recipe: Recipe) -> tuple[Indices, Indices]:
+    """Which of a number of images train, and which calibrate, each sorted."""
+    kept = held_out_count(images, recipe)
+    seed = recipe.seed if recipe.held_out_seed is None else recipe.held_out_seed
+    shuffled: Indices = np.random.default_rng([seed, 0xCA11]).permutation(images)
+    return np.sort(shuffled[kept:]), np.sort(shuffled[:kept])
+
+
+def held_out_count(images: int, recipe: Recipe) -> int:
+    """How many training images calibrate: two at least, unless the share is 0."""
+    return max(round(images * recipe.held_out), 2) if recipe.held_out else 0

@@ -6,9 +6,7 @@ more from the same photographs, and one network can learn from several.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -19,9 +17,7 @@ from uol.order.config import ModelConfig
 from uol.order.model import OrderModel
 from uol.order.views import shown_to
 from uol.scoring.config import PanelConfig
-from uol.scoring.released import find_model, member_folders
-
-_WEIGHTS = "model.safetensors"
+from uol.scoring.released import find_teacher
 
 
 class Judgement(NamedTuple):
@@ -98,20 +94,3 @@ class Teachers:
             if self._histograms and model.levels is not None:
                 histograms.append(model.levels(places).float().softmax(-1))
         return Judgement(torch.stack(orders).mean(0), torch.stack(histograms).mean(0) if histograms else None)
-
-
-def find_teacher(name: str) -> Path:
-    """The model folder of a teacher as an absolute path, which cannot be mistaken for the name of a shipped model."""
-    return find_model(name).absolute()
-
-
-def weights_digest(folder: Path) -> str:
-    """The SHA-256 of a model folder's file of weights; of an ensemble, the SHA-256 of its members' digests."""
-    members = member_folders(folder)
-    if members:
-        return hashlib.sha256(" ".join(map(weights_digest, members)).encode()).hexdigest()
-    try:
-        with open(folder / _WEIGHTS, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise CallError(f"{folder}: no model folder: {_WEIGHTS} cannot be read") from error
