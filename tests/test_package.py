@@ -18,11 +18,12 @@ def test_every_export_imports(name):
 
 def test_exports_are_the_objects_of_their_modules():
     from uol import datasets
+    from uol.scoring.base import BaseScorer
     from uol.scoring.scorer import Scorer
 
     assert uol.load is datasets.load
-    assert uol.Scorer is Scorer
-    assert issubclass(uol.Scorer, uol.BaseScorer)
+    assert uol.Scorer is uol.BaseScorer is BaseScorer
+    assert issubclass(Scorer, uol.Scorer)
     assert (uol.CallError, uol.ImageError, uol.UolError) == (CallError, ImageError, UolError)
 
 
@@ -31,7 +32,7 @@ def test_an_unknown_name_is_an_attribute_error():
         uol.scorer_of  # noqa: B018
 
 
-@pytest.mark.parametrize("names", ["", "open_model, Score, BaseScorer, Scale, UolError, RatedImages"])
+@pytest.mark.parametrize("names", ["", "open_model, Score, BaseScorer, Scale, Scorer, UolError, RatedImages"])
 def test_import_waits_for_no_torch(names):
     code = f"import sys, uol\n{f'from uol import {names}' if names else ''}\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
