@@ -18,6 +18,7 @@ from uol.ratings import metrics
 from uol.reports import figures, run_tables
 from uol.reports.run_folder import read_run, read_runs
 from uol.reports.run_report import write_run_report
+from uol.runs.evaluation import figures_of
 from uol.runs.folder import RunFolder
 
 RECIPE = {"method": "uol", "epochs": 100, "batch_size": 32, "threshold": 0.2, "seed": 0, "model": {"backbone": "vgg16"}}
@@ -71,7 +72,7 @@ def result(table, split="fold-1", **changes):
         "hardware": {"machine": "x86_64, 16 cores", "gpu": None, "python": "3.12.3", "torch": "2.11.0"},
         "seconds": 104.2, "seconds_per_epoch": 1.02,
     }  # fmt: skip
-    told = run_tables.figures_of(table, 0.2)
+    told = figures_of(table, 0.2)
     return {
         "experiment": "scut-fbp5500", "method": "uol", "recipe": "paper", "trained_on": "scut-fbp5500", "split": split,
         "seed": 0, "ensemble": 1, "metrics": {k: None if v != v else v for k, v in told.items()}, "score_sd": 0.69,

@@ -15,6 +15,7 @@ from uol.reports import run_tables as tables
 from uol.reports.html import Section, write_report
 from uol.reports.run_facts import facts, seconds
 from uol.reports.run_folder import Run, number, part, read_runs
+from uol.runs.evaluation import figures_of
 from uol.training.predictions import Predictions
 
 FIGURES = {
@@ -51,7 +52,7 @@ def write_run_report(run_folder: str | os.PathLike[str], path: str | os.PathLike
     sections += _references(runs)
     if pooled is not None:
         sections += _worst(runs, pooled)
-    write_report(path, _title(runs), _lead(runs, pooled), [*sections, *_beside(runs), *_other_data(runs)])
+    write_report(path, _title(runs), _lead(runs, pooled), [*sections, *_trained_together(runs), *_other_data(runs)])
 
 
 def _pooled(runs: Sequence[Run]) -> pd.DataFrame | None:
@@ -84,7 +85,7 @@ def _lead(runs: Sequence[Run], pooled: pd.DataFrame | None) -> str:
 
 def _figures_of(runs: Sequence[Run], pooled: pd.DataFrame) -> dict[str, Any]:
     """The figures of the only run, or of all predictions together."""
-    return tables.run_figures(runs[0]) if len(runs) == 1 else tables.figures_of(pooled)
+    return tables.run_figures(runs[0]) if len(runs) == 1 else dict(figures_of(pooled, None))
 
 
 def _unfinished(runs: Sequence[Run]) -> str:
@@ -128,7 +129,7 @@ def _figures(runs: Sequence[Run], pooled: pd.DataFrame | None) -> list[Section]:
     mean, sd = tables.mean_and_sd(rows, [name for name in FIGURES if name != "images"])
     rows += [{"run": "mean", **mean}, {"run": "standard deviation", **sd}]
     if pooled is not None:
-        rows.append({"run": "pooled", **tables.figures_of(pooled)})
+        rows.append({"run": "pooled", **figures_of(pooled, None)})
     text += " Pooled figures use the predictions of all runs together; order is counted within runs only."
     return [Section("Figures", text, {"run": "run", **FIGURES, "seconds": "seconds"}, rows)]
 
@@ -240,12 +241,12 @@ def _other_data(runs: Sequence[Run]) -> list[Section]:
     return _by_data(runs, "Other data sets", text, rows)
 
 
-def _beside(runs: Sequence[Run]) -> list[Section]:
+def _trained_together(runs: Sequence[Run]) -> list[Section]:
     """Panels that trained together, apart from data sets that a network never saw."""
     rows = []
     for run in runs:
-        beside = part(run.result, "beside")
-        rows += [{"run": run.name, "data": name, **part(beside, name)} for name in beside]
+        panels = part(run.result, "beside")
+        rows += [{"run": run.name, "data": name, **part(panels, name)} for name in panels]
     text = "These panels trained the same network; their test images did not. Each has its own references and scale."
     for name in _names(rows):
         figures = [part(row, "known_raters").get("pc") for row in rows if row["data"] == name]

@@ -13,35 +13,16 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm, t
 
-from uol.order.order import order_accuracy
 from uol.ratings import metrics
 from uol.ratings import stats as data_stats
 from uol.reports.run_folder import NUMBERS, Run, number, part
-from uol.runs.evaluation import LENIENCY
+from uol.runs.evaluation import LENIENCY, figures_of
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
 
 _MOST_PAIRED = 3000  # images whose pairs are counted if no result has the order accuracy
 _LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
-
-
-def figures_of(table: pd.DataFrame, threshold: float | None = None) -> Row:
-    """The figures of predictions; NaN where undefined, order accuracy only where a threshold is given."""
-    score, value = table["score"].to_numpy(), table["value"].to_numpy()
-    spread = table[["rating_sd", "dispersion"]].dropna()
-    paired = threshold is not None and len(table) <= _MOST_PAIRED
-    return {
-        "images": len(table),
-        "pc": metrics.pearson(score, value),
-        "mae": metrics.mae(score, value),
-        "rmse": metrics.rmse(score, value),
-        "spearman": metrics.spearman(score, value),
-        "order_accuracy": order_accuracy(score, value, threshold or 0.0) if paired else math.nan,
-        "coverage": _coverage(table),
-        "interval_width": float((table["high"] - table["low"]).mean()),
-        "dispersion_pc": metrics.pearson(spread["rating_sd"], spread["dispersion"]),
-    }
 
 
 def known_raters_pc(table: pd.DataFrame) -> float:
@@ -56,7 +37,8 @@ def run_figures(run: Run) -> Row:
         return kept
     similar = run.settings.get("threshold")
     threshold = float(similar) * run.scale.unit if run.scale and number(similar) else None
-    return figures_of(run.predictions, None if "order_accuracy" in kept else threshold) | kept
+    paired = "order_accuracy" not in kept and len(run.predictions) <= _MOST_PAIRED
+    return {**figures_of(run.predictions, threshold if paired else None), **kept}
 
 
 def mean_and_sd(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[Row, Row]:
@@ -138,7 +120,7 @@ def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
         error = (inside["value"] - inside["score"]).to_numpy()
         bias, half = float(error.mean()), _half_interval(error)
         others = table.drop(index=inside.index)
-        figures, other = figures_of(inside), metrics.pearson(others["score"], others["value"])
+        figures, other = figures_of(inside, None), metrics.pearson(others["score"], others["value"])
         pc, free = figures["pc"], len(inside) - 3
         rows.append(
             {
@@ -183,11 +165,6 @@ def has_intervals(table: pd.DataFrame) -> bool:
 
 def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
     return table[table[["low", "high"]].notna().all(axis=1)]
-
-
-def _coverage(table: pd.DataFrame) -> float:
-    table = _with_interval(table)
-    return metrics.coverage(table["score"], table["low"], table["high"]) if len(table) else math.nan
 
 
 def _bins(values: Floats) -> Iterator[tuple[str, float, npt.NDArray[np.intp]]]:

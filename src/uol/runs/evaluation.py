@@ -49,23 +49,29 @@ def predictions_table(
 
 
 def evaluate(rated: RatedImages, predictions: Predictions, threshold: float = 0.2) -> Evaluation:
-    """Compare predictions with a panel's scores on the same scale; `threshold` is θ as on a scale of 1 to 5.
+    """Compare predictions with a panel's scores on the same scale; `threshold` is θ as on a scale of 1 to 5."""
+    return figures_of(predictions_table(rated, predictions), threshold * rated.scale.unit)
 
-    `dispersion_pc` correlates predicted dispersion with the standard deviation of the panel's ratings. Predictions
-    without intervals have no coverage.
+
+def figures_of(table: pd.DataFrame, threshold: float | None) -> Evaluation:
+    """The figures of a table of predictions; `threshold` is θ on its scale, None for no order accuracy.
+
+    `dispersion_pc` correlates predicted dispersion with the standard deviation of the panel's ratings. Coverage and
+    width are those of predictions with an interval.
     """
-    truth = rated.scores
-    unknown = bool(np.isnan(predictions.low).all())
-    spread = np.sqrt(rated.variances)
-    known = np.isfinite(spread) & np.isfinite(predictions.dispersion)
+    columns = ("score", "value", "low", "high", "rating_sd", "dispersion")
+    truth, value, low, high, spread, dispersion = (table[name].to_numpy(np.float64) for name in columns)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    known = np.isfinite(spread) & np.isfinite(dispersion)
+    unknown = float("nan")
     return Evaluation(
-        images=len(rated),
-        pc=metrics.pearson(truth, predictions.value),
-        mae=metrics.mae(truth, predictions.value),
-        rmse=metrics.rmse(truth, predictions.value),
-        spearman=metrics.spearman(truth, predictions.value),
-        order_accuracy=order_accuracy(truth, predictions.value, threshold * rated.scale.unit),
-        coverage=float("nan") if unknown else metrics.coverage(truth, predictions.low, predictions.high),
-        interval_width=float((predictions.high - predictions.low).mean()),
-        dispersion_pc=metrics.pearson(spread[known], predictions.dispersion[known]) if known.any() else float("nan"),
+        images=len(table),
+        pc=metrics.pearson(truth, value),
+        mae=metrics.mae(truth, value),
+        rmse=metrics.rmse(truth, value),
+        spearman=metrics.spearman(truth, value),
+        order_accuracy=unknown if threshold is None else order_accuracy(truth, value, threshold),
+        coverage=metrics.coverage(truth[bounded], low[bounded], high[bounded]) if bounded.any() else unknown,
+        interval_width=float((high - low)[bounded].mean()) if bounded.any() else unknown,
+        dispersion_pc=metrics.pearson(spread[known], dispersion[known]) if known.any() else unknown,
     )

@@ -59,7 +59,7 @@ class GroupMean(NamedTuple):
     """Means over networks of one group's figures; `images` of all, and a 95 % interval of PC over images.
 
     `pc_others` is the correlation on all other images and `gap` PC − that; the intervals of the gap and the bias are
-    of 95 % over images too. None where unknown; `kept` is False where that is for lack of what a result kept of others.
+    of 95 % over images too. None where unknown; `kept` is False if a result did not keep figures of the others.
     """
 
     group: str
