@@ -11,7 +11,8 @@ install: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "uol needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	@echo "Installing uol and all it can use into $(VENV): several gigabytes with torch, some minutes"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	@touch $@
 
 demo: $(READY)
