@@ -19,10 +19,10 @@ demo: $(READY)
 	$(BIN)/uol demo --out uol-demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 quick: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads than cores slow all of them down
 
@@ -14,9 +15,15 @@ import torch
 from quick import quick_recipe
 from uol.datasets.synthetic import load_synthetic
 from uol.methods.uol import Uol
-from uol.ratings.rated_images import RatedImages
+from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.run import run
+<<<<<<< HEAD
 from uol.training.packed import PackedImages
+=======
+from uol.runs.train_and_test import Origin, train_and_test
+from uol.training.batches import PackedImages
+from uol.training.stepper import Stepper
+>>>>>>> 02f94b0 (Mark tests that train as slow, and share finished runs)
 
 torch.set_num_threads(1)
 
@@ -31,6 +38,13 @@ def drawn() -> RatedImages:
 def drawn_b(drawn: RatedImages) -> RatedImages:
     """The same faces, rated by the panel of 1 to 10."""
     return load_synthetic(80, 20, size=32, panel="b")
+
+
+@pytest.fixture(scope="session")
+def folded(drawn: RatedImages) -> RatedImages:
+    """The drawn faces in two folds: odd rows train the first and test the second, even rows the reverse."""
+    odd, even = np.arange(1, 80, 2), np.arange(0, 80, 2)
+    return replace(drawn, splits={"fold-1": Split(odd, even), "fold-2": Split(even, odd)})
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +64,15 @@ def model_folder(trained: Uol, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="session")
+def finished_run(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
+    """The folder of a finished run with the quick recipe, to be read or copied but not changed."""
+    folder, recipe = tmp_path_factory.mktemp("runs") / "run", quick_recipe()
+    packed = PackedImages.pack(drawn, recipe.model)
+    train_and_test(packed, "default", drawn.splits["default"], recipe, folder, Origin("quick", {"epochs": 3}))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def image_files(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
     """Ten of the drawn faces as PNG files."""
     from PIL import Image
@@ -64,6 +87,20 @@ def image_files(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
     """Tests keep decoded images and aligned faces to themselves."""
     os.environ["UOL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _only_slow_tests_train(request, monkeypatch):
+    """A test that trains is marked slow; fixtures that a module or a session shares train once for many tests."""
+    if "slow" in request.keywords:
+        return
+    whole = Stepper.epoch
+
+    def epoch(*arguments):
+        whole(*arguments)
+        pytest.fail("this test trains a network: mark it slow")
+
+    monkeypatch.setattr(Stepper, "epoch", epoch)
 
 
 @pytest.fixture

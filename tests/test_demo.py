@@ -12,6 +12,7 @@ from uol import demo
 from uol.scoring.scorer import Scorer
 
 
+@pytest.mark.slow
 def test_demo_trains_three_methods_and_writes_a_report(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "TRAINING", 60)
     monkeypatch.setattr(demo, "TEST", 30)

@@ -105,6 +105,7 @@ def test_compare_and_rank(uol, model_folder, image_files):
     assert rows[0]["rank"] == 1
 
 
+@pytest.mark.slow
 def test_train_evaluate_and_anchor(uol, recipe_file, image_files, ratings_file, model_folder, tmp_path):
     own = ("--data", "own", "--root", image_files, "--table", ratings_file)
     new = ("--data", image_files, "--table", ratings_file)
@@ -141,6 +142,7 @@ def three_folds(drawn, tmp_path):
     return ("--data", "own", "--root", folder, "--table", tmp_path / "folds.csv", "--scale", "1", "5")
 
 
+@pytest.mark.slow
 def test_all_folds_are_trained_tested_reported_and_added(uol, three_folds, recipe_file, tmp_path, monkeypatch):
     monkeypatch.setenv("UOL_COMMIT", "ab" * 20)
     run = tmp_path / "run"

@@ -88,6 +88,7 @@ def test_scale_and_columns_can_be_told(uol, rated_folder, tmp_path):
     assert "name=value" in err
 
 
+@pytest.mark.slow
 def test_old_and_new_forms_read_the_same(uol, rated_folder, tmp_path, monkeypatch):
     folder, table = rated_folder
     monkeypatch.chdir(folder.parent)

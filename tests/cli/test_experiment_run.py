@@ -11,21 +11,18 @@ import pytest
 
 from quick import quick_recipe
 from uol import datasets
-from uol.ratings.rated_images import Split
 from uol.studies.plans import PlanRow, find_plan
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, drawn, drawn_b):
+def place(tmp_path, monkeypatch, drawn, folded, drawn_b):
     """Drawn faces under the names of the data sets, in two folds, and rows that train for moments."""
-    even = np.arange(80) % 2 == 0
-    folds = {f"fold-{k}": Split(np.flatnonzero(even != k % 2), np.flatnonzero(even == k % 2)) for k in (1, 2)}
     groups = pd.DataFrame(
         {"person": [f"{i // 2:03}" for i in range(80)], "makeup": ["with", "without"] * 40, "take": 1}
     )
     unrated = replace(drawn, scores=np.full(80, np.nan))
     known = {
-        "scut-fbp5500": replace(drawn, name="scut-fbp5500", splits=folds),
+        "scut-fbp5500": replace(folded, name="scut-fbp5500"),
         "mebeauty": replace(drawn_b, name="mebeauty"),
         "mifs": replace(unrated, name="mifs", groups=groups),
         "color-feret": replace(unrated, name="color-feret"),
@@ -45,6 +42,7 @@ def place(tmp_path, monkeypatch, drawn, drawn_b):
 ALSO = ("--also", "mebeauty=there", "--also", "mifs=there", "--also", "color-feret=there")
 
 
+@pytest.mark.slow
 def test_from_a_plan_to_tables_panel_and_figures(uol, place):
     call = ("experiment", "run", "scores", "--root", "there", *ALSO, "--add")
     code, out, err = uol(*call, "--json")
@@ -93,6 +91,7 @@ def test_from_a_plan_to_tables_panel_and_figures(uol, place):
     assert uol("experiment", "add", "runs/scores")[2].count("unchanged") == 4
 
 
+@pytest.mark.slow
 def test_a_panel_of_methods(uol, place):
     chosen = [word for method in ("regression", "ldl", "uncertain-regression") for word in ("--method", method)]
     run = ("experiment", "run", "modules", "--root", "there", *chosen, "--fold", "1", "--set", "epochs=1", *ALSO[4:])
@@ -106,6 +105,7 @@ def test_a_panel_of_methods(uol, place):
     assert len(json.loads(uol("experiment", "table", "color-feret", "--json")[1])) == 3
 
 
+@pytest.mark.slow
 def test_recipes_are_trained_and_read_and_compared_on_held_out_images(uol, place):
     chosen = [word for name in ("strong", "strong-plain", "strong-six-views") for word in ("--recipe", name)]
     call = ("experiment", "run", "recipes", "--root", "there", "--set", "scoring.mirror=true")
@@ -129,6 +129,7 @@ def test_recipes_are_trained_and_read_and_compared_on_held_out_images(uol, place
     assert uol("experiment", "held-out", "runs/recipes")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     from uol.studies import runner
 
@@ -143,6 +144,7 @@ def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     assert recipes >= {"strong", "distilled"}
 
 
+@pytest.mark.slow
 def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
     from uol.studies import runner
 
@@ -154,6 +156,7 @@ def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
     assert {row["recipe"] for row in json.loads(out)} == {row.recipe for row in find_plan("ideas").rows}
 
 
+@pytest.mark.slow
 def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch):
     from uol.studies import runner
 

@@ -45,6 +45,7 @@ def command(base, *words, split="1", beside="own={}:fold-1"):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tmp_path, monkeypatch):
     monkeypatch.setenv("UOL_COMMIT", "ab" * 20)
     run = tmp_path / "run"
@@ -87,6 +88,7 @@ def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tm
     assert len(shown["transfer"].strip().splitlines()) <= 1
 
 
+@pytest.mark.slow
 def test_a_set_that_no_panel_rated_is_read_on_each_panel(uol, two, tmp_path):
     run = tmp_path / "run"
     code, _, err = uol(*command(two, "--out", run, split="whole", beside="own={}:whole"))
@@ -102,6 +104,7 @@ def test_a_set_that_no_panel_rated_is_read_on_each_panel(uol, two, tmp_path):
     assert not np.allclose(tables[0]["value"], tables[1]["value"])  # on scales of 1 to 5 and 1 to 10
 
 
+@pytest.mark.slow
 def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b, tmp_path):
     matrix = drawn_b.ratings.matrix
     rows, raters = np.nonzero(~np.isnan(matrix))
@@ -147,6 +150,7 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     assert f"predictions that know who rated each image: PC {pc:.4f}" in evaluated
 
 
+@pytest.mark.slow
 def test_a_photograph_in_two_splits_is_left_out_and_that_is_said(uol, two, tmp_path):
     code, out, err = uol(*command(two, "--out", tmp_path / "run", beside="own={}:fold-2"))
     assert code == 0, err
@@ -157,6 +161,7 @@ def test_a_photograph_in_two_splits_is_left_out_and_that_is_said(uol, two, tmp_p
     assert "mean" not in out
 
 
+@pytest.mark.slow
 def test_a_folder_is_a_panel_without_a_name(uol, two, tmp_path):
     words = [str(word).replace("own:", f"{two / 'faces'}:") for word in command(two, beside="{}:fold-1")]
     words[1:5] = ["--data", two / "faces"]
@@ -165,6 +170,7 @@ def test_a_folder_is_a_panel_without_a_name(uol, two, tmp_path):
     assert [(row["data"], row["split"]) for row in json.loads(out)] == [("kind", "fold-1"), ("severe", "fold-1")]
 
 
+@pytest.mark.slow
 def test_means_are_of_one_data_set_each(uol, two, tmp_path):
     code, out, err = uol(*command(two, "--out", tmp_path / "run", split="all"))
     assert code == 0, err

@@ -6,6 +6,7 @@ import re
 import sys
 import types
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,24 @@ POSITIONS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def finished(drawn, tmp_path_factory):
+    """Trains a method when it is first asked for: images, recipe, run folder, reports of epochs, predictions."""
+
+    @cache
+    def finish(name):
+        recipe, folder, reports = quick_recipe(method=name, epochs=6), tmp_path_factory.mktemp("method"), []
+        packed = PackedImages.pack(drawn, recipe.model)
+        predictions = run(packed, recipe, folder, reports.append, accelerator="cpu").predict(packed.centre)
+        return packed, recipe, folder, reports, predictions
+
+    return finish
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", methods.names())
-def test_predictions(drawn, name):
-    recipe = quick_recipe(method=name)
-    method = run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
-    predictions = method.predict(PackedImages.pack(drawn, recipe.model).centre)
+def test_predictions(drawn, finished, name):
+    *_, predictions = finished(name)
     low, high = drawn.scale
     assert len(predictions.value) == 80
     assert ((low <= predictions.low) & (predictions.low <= predictions.value)).all()
@@ -118,6 +132,7 @@ def test_histograms_that_cannot_be_told_are_refused(drawn):
         methods.find("ldl").check(recipe.with_changes({"method": "ldl"}))
 
 
+@pytest.mark.slow
 def test_frozen_convolutions_keep_their_weights(drawn):
     recipe = quick_recipe(frozen=2, epochs=1)
     packed = PackedImages.pack(drawn, recipe.model)
@@ -132,6 +147,7 @@ def test_frozen_convolutions_keep_their_weights(drawn):
         Uol(quick_recipe(frozen=99), drawn.scale)
 
 
+@pytest.mark.slow
 def test_regression_pools_and_mirrors_as_the_recipe_says(drawn):
     recipe = quick_recipe(method="regression", model=POSITIONS, scoring={"mirror": True})
     packed = PackedImages.pack(drawn, recipe.model)
@@ -141,19 +157,18 @@ def test_regression_pools_and_mirrors_as_the_recipe_says(drawn):
     assert np.allclose(method.predict(pixels).value, method.predict(pixels.flip(-1)).value, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", methods.names())
-def test_losses_fall_and_a_checkpoint_brings_the_same_predictions_back(drawn, tmp_path, name):
-    recipe = quick_recipe(method=name, epochs=6)
-    packed = PackedImages.pack(drawn, recipe.model)
-    reports = []
-    first = run(packed, recipe, tmp_path / "run", reports.append, accelerator="cpu").predict(packed.centre)
+def test_losses_fall_and_a_checkpoint_brings_the_same_predictions_back(finished, name):
+    packed, recipe, folder, reports, first = finished(name)
     assert reports[-1].losses["total"] < reports[0].losses["total"]
-    again = run(packed, recipe, tmp_path / "run", reports.append, accelerator="cpu").predict(packed.centre)
+    again = run(packed, recipe, folder, reports.append, accelerator="cpu").predict(packed.centre)
     assert len(reports) == 6  # nothing was trained again
     for one, two in zip(first, again, strict=True):
         assert np.array_equal(one, two, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", methods.names())
 def test_another_panels_scale(drawn_b, name):
     recipe = quick_recipe(method=name, epochs=6)
@@ -174,12 +189,11 @@ def test_losses_are_of_32_bits_where_products_are_of_16(drawn, name):
     assert all(loss.dtype == torch.float32 and torch.isfinite(loss) for loss in losses.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ldl", "uncertain-regression"])
-def test_dispersion_is_that_of_the_panel_where_known(drawn, name):
-    recipe = quick_recipe(method=name)
-    packed = PackedImages.pack(drawn, recipe.model)
-    told = run(packed, recipe, accelerator="cpu").predict(packed.centre).dispersion
-    assert np.median(told) == pytest.approx(np.median(np.sqrt(drawn.variances)), rel=0.25)
+def test_dispersion_is_that_of_the_panel_where_known(drawn, finished, name):
+    packed, recipe, _, _, predictions = finished(name)
+    assert np.median(predictions.dispersion) == pytest.approx(np.median(np.sqrt(drawn.variances)), rel=0.25)
     unknown = PackedImages.pack(replace(drawn, variances=np.full(80, np.nan)), recipe.model)
     assert np.isnan(run(unknown, recipe, accelerator="cpu").predict(packed.centre).dispersion).all()
 
@@ -204,6 +218,7 @@ def test_ldl_predicts_the_mean_of_its_distribution(drawn_b):
     assert np.allclose(method.values(pixels)[1], spread, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_comboloss_weighs_the_classes_of_the_training_images(drawn):
     recipe = quick_recipe(method="comboloss", epochs=1)
     method = run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
@@ -231,6 +246,7 @@ def first_batch(rated, recipe):
     return fixed_batches(PackedImages.pack(rated, recipe.model), recipe, torch.device("cpu"))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["r3cnn", "aanet", "cnn-er", "co-attention"])
 def test_saved_weights_bring_the_same_predictions_back(people, name):
     recipe = quick_recipe(method=name, scoring={"mirror": True})
@@ -242,6 +258,7 @@ def test_saved_weights_bring_the_same_predictions_back(people, name):
     assert np.allclose(method.values(packed.centre)[0], method.values(packed.centre.flip(-1))[0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_loop_tells_each_epoch(drawn, monkeypatch):
     told = []
     monkeypatch.setattr(R3Cnn, "begin_epoch", lambda self, epoch, epochs: told.append((epoch, epochs, self.training)))
@@ -328,6 +345,7 @@ def test_aanet_scales_the_filters_of_every_convolution(drawn, backbone):
     assert torch.allclose(method.model.features(images[:1])[0], tuned[0], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_aanet_is_told_attributes_in_calibration_and_at_test(people):
     recipe = quick_recipe(method="aanet", epochs=6)
     packed = PackedImages.pack(people, recipe.model)
@@ -349,6 +367,7 @@ def test_aanet_does_not_tune_frozen_convolutions(drawn):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["aanet", "r3cnn"])
 def test_without_attributes_there_is_the_neutral_value(drawn, name):
     words = pd.DataFrame({"gender": ["femme", "homme"] * 40, "ethnicity": ["x"] * 80})
@@ -360,6 +379,7 @@ def test_without_attributes_there_is_the_neutral_value(drawn, name):
     assert np.array_equal(first.value, second.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in methods.names() if name != "aanet"])
 def test_other_methods_pass_attributes_over(people, name):
     recipe = quick_recipe(method=name, epochs=1)
@@ -414,6 +434,7 @@ def test_cnn_er_with_a_second_backbone_is_six_separate_networks(drawn):
         assert torch.allclose(score, expected[:, 0], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn-er", "co-attention"])
 def test_two_backbones_train_and_come_back(drawn, tmp_path, name):
     recipe = quick_recipe(method=name, second_backbone="test_resnet", epochs=4)
@@ -495,6 +516,7 @@ def test_co_attention_without_feature_maps_is_refused_in_one_line(drawn):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "heading", "name"), [("guide", "## Add a method", "absolute"), ("methods", "## Adding one", "balanced")]
 )

@@ -73,6 +73,7 @@ def test_the_watch_sees_what_it_should():
     assert any("mask" in name for name in watch.found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings"), variants())
 def test_losses_are_one_graph_and_the_same_when_compiled(drawn, name, settings):
     method, batch = prepared(drawn, name, settings)
@@ -101,6 +102,7 @@ def test_what_changes_with_the_epochs_keeps_its_place(drawn, name, settings):
     assert {key: value.data_ptr() for key, value in method.named_buffers()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uol", "order-learning"])
 def test_steps_of_several_panels_are_one_recording(drawn, drawn_b, name):
     """Batches of either panel go through the same compiled step, and an epoch's plan through the same memory."""

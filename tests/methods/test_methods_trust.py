@@ -30,6 +30,7 @@ def mixed(rated: RatedImages, part: np.ndarray, seed: int | None) -> RatedImages
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", methods.names())
 def test_shuffled_test_labels_change_no_prediction(drawn, method, tmp_path):
     rated = drawn.subset(np.arange(48))
@@ -55,6 +56,7 @@ def other_values(folder):
     return pd.read_csv(folder / "evaluations" / "other.csv")["value"].to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", methods.names())
 def test_shuffled_training_labels_do(drawn, method, tmp_path):
     """So short a training still learns from labels: that test labels change nothing says something."""

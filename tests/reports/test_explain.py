@@ -194,6 +194,7 @@ def test_paths_of_pictures(tmp_path):
         picture_paths(["a", "b"], tmp_path / "one.png")
 
 
+@pytest.mark.slow
 def test_rows_become_pictures(trained, image_files, tmp_path):
     files = sorted(image_files.iterdir())[:2]
     rows = [{"image": str(path), "face": None} for path in files]

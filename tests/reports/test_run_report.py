@@ -126,6 +126,7 @@ def rows_of(text, title):
     return {unescape(row[0]): row[1:] for row in rows if row}
 
 
+@pytest.mark.slow
 def test_a_whole_run_draws(tmp_path):
     table = predictions()
     text = page(make_run(tmp_path / "run", table))
@@ -212,6 +213,7 @@ def test_an_unfinished_run_has_curves_and_a_sentence(tmp_path):
     assert titles(page(folder)) == ["What was trained"]
 
 
+@pytest.mark.slow
 def test_one_epoch_and_losses_that_are_no_numbers_draw(tmp_path):
     folder = make_run(tmp_path / "run", epochs=1)
     assert "1 of 100" in page(folder)
@@ -261,6 +263,7 @@ def test_predictions_that_are_no_numbers_are_counted(tmp_path):
     assert "60 predictions without" in text
 
 
+@pytest.mark.slow
 def test_five_folds_make_one_page(tmp_path):
     folds = {f"fold-{k}": predictions(40, seed=k) for k in range(1, 6)}
     for name, table in folds.items():
@@ -284,6 +287,7 @@ def test_five_folds_make_one_page(tmp_path):
     assert rows_of(text, "What was trained")["split"] == ["; ".join(folds)]
 
 
+@pytest.mark.slow
 def test_several_runs_draw_together(tmp_path):
     curves = figures.training_curves({f"fold-{k}": losses(5, k) for k in range(6)})
     assert len(curves.legends[0].texts) == 6

@@ -15,7 +15,6 @@ from measured import measured
 from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
-from uol.ratings.rated_images import Split
 from uol.ratings.rater_effects import raters_leniency
 from uol.runs.averaging import average, keep_average, mean_of_tables
 from uol.runs.ensembling import match_runs
@@ -33,10 +32,8 @@ BEGUN = ("2026-01-01T00:00:00+00:00", provenance.Commit("0123456789" * 4, False)
 
 
 @pytest.fixture(scope="module")
-def rated(drawn):
-    even = np.arange(80) % 2 == 0
-    folds = {f"fold-{k}": Split(np.flatnonzero(even != k % 2), np.flatnonzero(even == k % 2)) for k in (1, 2)}
-    return replace(drawn, splits=folds)
+def rated(folded):
+    return folded
 
 
 def guesses(rated, seed, disperse=True):
@@ -147,6 +144,7 @@ def test_other_data_sets_that_all_were_tested_on_are_averaged(runs, rated, drawn
     assert "dark" in found.groups
 
 
+@pytest.mark.slow
 def test_a_mean_is_told_who_rated_where_all_members_are(runs, rated):
     (fold,) = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, runs / "out", "both", "predictions")
     lenient = np.linspace(-1, 1, 40)
@@ -184,6 +182,7 @@ def test_a_mean_with_a_network_of_several_panels_says_so(runs, rated, drawn_b, t
         match_runs([joint, third], rated, tmp_path / "other", "both", "predictions")
 
 
+@pytest.mark.slow
 def test_networks_of_the_same_panels_have_a_mean_on_each(rated, drawn_b, tmp_path):
     other = replace(drawn_b, name="mebeauty")
     both = [panel_of(rated, "fold-1"), panel_of(other, "default")]
@@ -256,6 +255,7 @@ def panel_of(rated, split):
     return told | {"held_out": 8, "test": 40, "split": split, "pixels": None, "left_out": 0}
 
 
+@pytest.mark.slow
 def test_a_set_of_other_images_or_ratings_is_left_out(runs, rated):
     path = runs / "b" / "fold-1" / "evaluations" / "mebeauty"
     whole = pd.read_csv(f"{path}.csv")
@@ -343,6 +343,7 @@ def test_tables_without_dispersion():
     assert np.isnan(found.dispersion).all()
 
 
+@pytest.mark.slow
 def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
     monkeypatch.setattr("uol.datasets.load", lambda *_: rated)
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)

@@ -14,7 +14,6 @@ from quick import quick_recipe
 from uol import datasets
 from uol.errors import CallError, UolError
 from uol.ratings import metrics
-from uol.ratings.rated_images import Split
 from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
 from uol.runs.known_raters import known_leniency
 from uol.runs.read_run import read_run
@@ -31,10 +30,8 @@ from uol.training.recipe import held_out_rows
 
 
 @pytest.fixture(scope="module")
-def rated(drawn):
-    even = np.arange(80) % 2 == 0
-    folds = {f"fold-{k}": Split(np.flatnonzero(even != k % 2), np.flatnonzero(even == k % 2)) for k in (1, 2)}
-    return replace(drawn, splits=folds)
+def rated(folded):
+    return folded
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +65,7 @@ def test_the_hold_out_is_drawn_with_the_seed_unless_told_otherwise(packed):
     assert training.rated.names == packed.rated.subset(rows[0]).names
 
 
+@pytest.mark.slow
 def test_folds_are_matched_and_tested(runs, rated, packed, tmp_path, monkeypatch):
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     folds = match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two")
@@ -105,6 +103,7 @@ def test_folds_are_matched_and_tested(runs, rated, packed, tmp_path, monkeypatch
         match_runs([runs / "a", runs / "b"], rated, tmp_path / "two", "two", "predictions")
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_told_who_rated(drawn_b, rated, tmp_path, monkeypatch):
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     gaps = replace(drawn_b, splits=rated.splits)
@@ -120,6 +119,7 @@ def test_an_ensemble_is_told_who_rated(drawn_b, rated, tmp_path, monkeypatch):
     assert result.known_raters.pc == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_evaluations_without_a_result_are_of_nobody_knows_what(runs, rated, packed, drawn_b, tmp_path):
     fold = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, tmp_path / "out", "two")[0]
     made, other = build(fold, load_networks(fold), packed), replace(drawn_b, name="mebeauty")
@@ -132,6 +132,7 @@ def test_evaluations_without_a_result_are_of_nobody_knows_what(runs, rated, pack
     assert read_run(fold.folder).transfer == {}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, tmp_path):
     def refused(message, *names, data=rated, out=tmp_path / "out", name="two"):
         with pytest.raises(CallError, match=message) as caught:
@@ -154,12 +155,14 @@ def test_what_cannot_be_calibrated_or_matched_is_refused(runs, rated, drawn_b, t
     refused("no result.json", "a/fold-1", copy)
 
 
+@pytest.mark.slow
 def test_a_fold_that_tests_other_images_now_is_refused(runs, rated, tmp_path):
     turned = replace(rated, splits={"fold-1": rated.splits["fold-2"], "fold-2": rated.splits["fold-1"]})
     with pytest.raises(CallError, match="fold-1 of synthetic-a has changed since it was trained"):
         match_runs([runs / "a", runs / "b"], turned, tmp_path, "two")
 
 
+@pytest.mark.slow
 def test_an_ensemble_tells_who_taught_its_members(runs, rated, packed, tmp_path):
     for seed in (0, 1):
         recipe = quick_recipe(epochs=1, seed=seed, held_out_seed=0, teachers=[str(runs / "a" / "fold-1")])
@@ -170,6 +173,7 @@ def test_an_ensemble_tells_who_taught_its_members(runs, rated, packed, tmp_path)
     assert made.data.division == rated.division(rated.splits["fold-1"])
 
 
+@pytest.mark.slow
 def test_runs_without_a_hold_out_or_of_other_methods_are_refused(runs, rated, tmp_path):
     places = []
     for number, (what, changes) in enumerate(
@@ -188,6 +192,7 @@ def test_runs_without_a_hold_out_or_of_other_methods_are_refused(runs, rated, tm
         match_runs([places[1], runs / "a" / "fold-1"], rated, tmp_path / "out", "two")
 
 
+@pytest.mark.slow
 def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monkeypatch):
     known = {"synthetic": rated, "mebeauty": replace(drawn_b, name="mebeauty")}
     monkeypatch.setattr(datasets, "load", lambda name, *_, **__: known[name])
@@ -219,6 +224,7 @@ def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monk
     assert "held out different images" in err
 
 
+@pytest.mark.slow
 def test_a_member_whose_code_nobody_knows_is_not_added(runs, rated, packed, tmp_path, monkeypatch):
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     fold = match_runs([runs / "a" / "fold-1", runs / "b" / "fold-1"], rated, tmp_path / "out", "two")[0]

@@ -82,6 +82,7 @@ def held(tmp_path):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_a_folder_that_another_process_writes_is_refused_and_left_alone(held, drawn, uol):
     folder, process = held
     before = sorted(path.name for path in folder.iterdir())

@@ -19,16 +19,14 @@ from uol.training.packed import PackedImages
 HELD_OUT = "held-out.csv"
 
 
-def test_a_trial_keeps_what_its_network_says_of_held_out_images(drawn, tmp_path):
-    recipe = quick_recipe(epochs=1)
-    packed, split = PackedImages.pack(drawn, recipe.model), drawn.splits["default"]
-    train_and_test(packed, "default", split, recipe, tmp_path, Origin("quick", {}))
-    held_out = hold_out(packed.subset(split.train), recipe)[1]
-    table = pd.read_csv(tmp_path / HELD_OUT)
-    assert list(table) == list(pd.read_csv(tmp_path / "predictions.csv"))
+def test_a_trial_keeps_what_its_network_says_of_held_out_images(drawn, finished_run):
+    packed = PackedImages.pack(drawn, quick_recipe().model)
+    held_out = hold_out(packed.subset(drawn.splits["default"].train), quick_recipe())[1]
+    table, tested = (pd.read_csv(finished_run / name) for name in (HELD_OUT, "predictions.csv"))
+    assert list(table) == list(tested)
     assert table["image"].tolist() == list(held_out.rated.names)
-    assert not set(table["image"]) & set(pd.read_csv(tmp_path / "predictions.csv")["image"])
-    scores = Scorer.from_pretrained(tmp_path / "model").score_exactly(held_out.centre)
+    assert not set(table["image"]) & set(tested["image"])
+    scores = Scorer.from_pretrained(finished_run / "model").score_exactly(held_out.centre)
     assert np.allclose(table["value"], [score.value for score in scores], atol=1e-4)
 
 
@@ -91,6 +89,7 @@ def test_without_images_in_common_there_is_no_average(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_single_runs_are_matched_by_their_split(drawn, tmp_path):
     recipe = quick_recipe(epochs=1)
     packed = PackedImages.pack(drawn, recipe.model)

@@ -25,8 +25,8 @@ from uol.training.packed import PackedImages
 from uol.training.recipe import load_recipe
 from uol.training.teachers import weights_digest
 
-EVEN, ODD = np.arange(0, 80, 2), np.arange(1, 80, 2)
-FOLDS = {"fold-1": Split(EVEN, ODD), "fold-2": Split(ODD, EVEN)}
+TRAIN, TEST = np.arange(1, 80, 2), np.arange(0, 80, 2)  # of fold-1 of `folded`
+FOLDS = {"fold-1": Split(TRAIN, TEST), "fold-2": Split(TEST, TRAIN)}
 WHOLE = Split(np.arange(80), np.arange(0))
 
 
@@ -34,11 +34,6 @@ def trained(rated: RatedImages, folder: Path, name="fold-1", split=FOLDS["fold-1
     recipe = quick_recipe(**({"epochs": 1} | changes))
     packed = PackedImages.pack(rated, recipe.model)
     return train_and_test(packed, name, split, recipe, folder, Origin("quick", {}), others=beside)
-
-
-@pytest.fixture(scope="module")
-def folded(drawn):
-    return replace(drawn, splits=FOLDS)
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +65,7 @@ def check(folder: object, rated: RatedImages, name="fold-1", split=FOLDS["fold-1
     check_teachers(quick_recipe(teachers=[str(folder)], **changes), rated, name, split, split.train)
 
 
+@pytest.mark.slow
 def test_a_pupil_tells_what_its_teachers_learnt_from(folded, teacher, tmp_path):
     own = read_result(teacher / "result.json").provenance
     assert own.teachers is None
@@ -86,6 +82,7 @@ def test_a_pupil_tells_what_its_teachers_learnt_from(folded, teacher, tmp_path):
     assert teachers_together([own]) is None
 
 
+@pytest.mark.slow
 def test_what_a_teacher_learnt_from_is_no_transfer_however_far_back(folded, drawn_b, tmp_path):
     other = replace(drawn_b, name="mebeauty")
     packed = PackedImages.pack(other, quick_recipe().model)
@@ -142,10 +139,11 @@ def test_a_split_is_known_by_its_images_not_by_its_name(folded, teacher, tmp_pat
 
 def test_a_division_follows_the_names_that_train_and_test(folded):
     one = folded.division(FOLDS["fold-1"])
-    assert one == folded.division(Split(EVEN.copy(), ODD.copy()))
-    assert one not in {folded.division(split) for split in (FOLDS["fold-2"], WHOLE, Split(EVEN, ODD[1:]))}
+    assert one == folded.division(Split(TRAIN.copy(), TEST.copy()))
+    assert one not in {folded.division(split) for split in (FOLDS["fold-2"], WHOLE, Split(TRAIN, TEST[1:]))}
 
 
+@pytest.mark.slow
 def test_what_a_pupil_holds_out_did_not_train_its_teacher(folded, teacher, tmp_path):
     told = "use the same held_out and held_out_seed"
     for different in ({"seed": 1}, {"held_out_seed": 3}, {"held_out": 0.4}):
@@ -174,11 +172,12 @@ def test_the_fast_recipe_may_be_taught_by_the_strong_one(folded, teacher, tmp_pa
     parts = {"settings": settings, "data__training": 40 - kept, "data__held_out": kept, "data__division": None}
     strong = changed(teacher, tmp_path / "fold-1", **parts)
     fast = load_recipe("fast", {"teachers": [strong.replace("fold-1", "{split}")]}).for_split("fold-1")
-    check_teachers(fast, folded, "fold-1", FOLDS["fold-1"], EVEN)
+    check_teachers(fast, folded, "fold-1", FOLDS["fold-1"], TRAIN)
     with pytest.raises(CallError, match="held_out_seed"):
-        check_teachers(fast.with_changes({"seed": 1}), folded, "fold-1", FOLDS["fold-1"], EVEN)
+        check_teachers(fast.with_changes({"seed": 1}), folded, "fold-1", FOLDS["fold-1"], TRAIN)
 
 
+@pytest.mark.slow
 def test_networks_of_whole_data_sets_tell_by_their_provenance(folded, tmp_path):
     assert trained(folded, tmp_path / "whole", "whole", WHOLE) is None
     (found,) = teachers_used([str(tmp_path / "whole")])
@@ -217,6 +216,7 @@ def test_a_run_named_like_a_model_that_ships_is_not_checked_in_its_place(folded,
     check(f"./{names()[0]}", folded)
 
 
+@pytest.mark.slow
 def test_the_panels_of_a_joint_teacher_are_its_own(folded, drawn_b, tmp_path):
     packed = PackedImages.pack(drawn_b, quick_recipe().model)
     trained(folded, tmp_path / "joint", beside=[PanelSplit(packed, "fold-1", FOLDS["fold-1"])])
@@ -227,6 +227,7 @@ def test_the_panels_of_a_joint_teacher_are_its_own(folded, drawn_b, tmp_path):
         check(inside, drawn_b, seed=1)
 
 
+@pytest.mark.slow
 def test_teachers_are_looked_at_before_images_are_read(tmp_path, uol, monkeypatch):
     monkeypatch.setattr(PackedImages, "pack", lambda *_: pytest.fail("images were read"))
     called = ("train", "--data", "synthetic", "--recipe", "demo", "--out", tmp_path / "run")

@@ -104,14 +104,12 @@ def test_the_result_tells_all_that_trained(joint, drawn, drawn_b):
     assert lineage.split_of("another") is None
 
 
-def test_a_result_of_one_panel_is_written_as_before(drawn, tmp_path):
-    packed = PackedImages.pack(drawn, RECIPE.model)
-    train_and_test(packed, "default", SPLIT, quick_recipe(epochs=1), tmp_path, ORIGIN)
-    text = (tmp_path / "result.json").read_text()
+def test_a_result_of_one_panel_is_written_as_before(finished_run):
+    text = (finished_run / "result.json").read_text()
     assert '"beside"' not in text
     assert '"panels"' not in text
     assert '"known_raters"' not in text
-    assert not (tmp_path / "panels").exists()
+    assert not (finished_run / "panels").exists()
 
 
 def test_no_transfer_is_told_to_a_panel_that_trained(joint, drawn_b, tmp_path):
@@ -185,6 +183,7 @@ def mixed(rated: RatedImages) -> RatedImages:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_shuffled_test_labels_of_either_panel_change_nothing(joint, drawn, drawn_b, which, tmp_path):
     folder, result = joint
@@ -205,6 +204,7 @@ def test_shuffled_test_labels_of_either_panel_change_nothing(joint, drawn, drawn
     assert changed == (which == 0, which == 1)
 
 
+@pytest.mark.slow
 def test_a_photograph_that_tests_one_panel_does_not_train_another(drawn, drawn_b, tmp_path):
     """Both panels rated the same faces: what tests the first is left out of the second's training, and the reverse."""
     result = tried(drawn, drawn_b, tmp_path, SPLIT, Split(np.arange(70), np.arange(70, 80)), quick_recipe(epochs=1))
@@ -232,6 +232,7 @@ def test_a_finished_run_is_found_and_another_second_panel_is_noticed(joint, draw
         tried(drawn, replace(drawn_b, scores=scores), folder)
 
 
+@pytest.mark.slow
 def test_without_test_images_both_have_a_model(drawn, drawn_b, tmp_path):
     whole = Split(np.arange(80), np.arange(0))
     assert tried(drawn, drawn_b, tmp_path, whole, whole, quick_recipe(epochs=1)) is None

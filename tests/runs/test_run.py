@@ -29,6 +29,7 @@ def test_held_out_images_do_not_train(drawn):
     assert nothing is None
 
 
+@pytest.mark.slow
 def test_a_run_folder_keeps_recipe_losses_and_checkpoint_and_resumes(drawn, tmp_path):
     recipe = quick_recipe(epochs=3)
 
@@ -52,6 +53,7 @@ def test_a_run_folder_keeps_recipe_losses_and_checkpoint_and_resumes(drawn, tmp_
     assert np.array_equal(resumed.predict(pixels).value, whole.predict(pixels).value)
 
 
+@pytest.mark.slow
 def test_another_recipe_does_not_overwrite_a_run(drawn, tmp_path):
     trained_on(drawn, quick_recipe(epochs=1), tmp_path / "run", accelerator="cpu")
     with pytest.raises(CallError, match="other settings .epochs: 1, now 2."):
@@ -74,6 +76,7 @@ def test_what_cannot_be_trained_on(drawn):
         trained_on(unrated, quick_recipe())
 
 
+@pytest.mark.slow
 def test_unknown_variances_are_no_obstacle(drawn):
     plain = RatedImages("plain", drawn.images, drawn.names, drawn.scores, drawn.scale)
     predictions = trained_on(plain, quick_recipe(), accelerator="cpu").predict(
@@ -83,6 +86,7 @@ def test_unknown_variances_are_no_obstacle(drawn):
     assert np.isnan(predictions.dispersion).all()  # nothing is known of how raters differ
 
 
+@pytest.mark.slow
 def test_test_labels_cannot_reach_training(drawn):
     """Training sees only its subset: shuffling the scores of all other images changes nothing."""
     split = drawn.splits["default"]
@@ -99,6 +103,7 @@ def test_test_labels_cannot_reach_training(drawn):
     assert np.array_equal(first.value, second.value)
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_on_other_images(drawn, tmp_path):
     """Or else images that trained it would test it."""
     recipe = quick_recipe(epochs=1)

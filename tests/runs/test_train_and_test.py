@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ def tried(rated, folder, recipe=None, origin=ORIGIN, split=None):
     return train_and_test(packed, "default", split or rated.splits["default"], recipe, folder, origin)
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn, tmp_path):
     groups = pd.DataFrame({"gender": ["f", "m"] * 40, "score": ["a", "b"] * 40})
     result = tried(replace(drawn, groups=groups), tmp_path / "run")
@@ -64,6 +66,7 @@ def test_a_run_folder_is_whole_and_its_figures_follow_from_its_predictions(drawn
     assert "finished: PC" in log[1]
 
 
+@pytest.mark.slow
 def test_all_images_train_where_none_are_held_out(drawn, tmp_path):
     """As in the paper: intervals are then the likelihood's own. Scores by samples are the same when asked again."""
     scoring = {"samples": 4, "outcomes": "hard", "both_directions": False}
@@ -84,6 +87,7 @@ def test_all_images_train_where_none_are_held_out(drawn, tmp_path):
     assert figures["pc"] == pytest.approx(result.metrics.pc, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_network_that_is_trained_with_attributes_is_tested_with_them(drawn, tmp_path):
     groups = pd.DataFrame({"gender": ["female", "male"] * 40, "ethnicity": ["asian", "caucasian", "black", ""] * 20})
     rated, recipe = replace(drawn, groups=groups), quick_recipe(method="aanet")
@@ -95,6 +99,7 @@ def test_a_network_that_is_trained_with_attributes_is_tested_with_them(drawn, tm
     assert not np.allclose(table["value"], method.predict(test.centre).value, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_shuffled_test_labels_change_nothing_that_was_trained(drawn, tmp_path):
     """Weights, optimiser, references, calibration and predictions are bit for bit the same."""
     test = drawn.splits["default"].test
@@ -120,24 +125,30 @@ def test_shuffled_test_labels_change_nothing_that_was_trained(drawn, tmp_path):
     assert first.metrics.pc != second.metrics.pc
 
 
-def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, tmp_path):
-    first = tried(drawn, tmp_path / "run")
-    before = (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns
-    assert tried(drawn, tmp_path / "run") == first
-    assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
+@pytest.fixture
+def run_copy(finished_run, tmp_path):
+    return shutil.copytree(finished_run, tmp_path / "run")
+
+
+def test_a_finished_trial_is_not_run_again_unless_something_changed(drawn, run_copy):
+    first = read_result(run_copy / "result.json")
+    before = (run_copy / "model" / "model.safetensors").stat().st_mtime_ns
+    assert tried(drawn, run_copy) == first
+    assert (run_copy / "model" / "model.safetensors").stat().st_mtime_ns == before
     pixels = first.provenance.data.pixels
-    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "default", quick_recipe()) == first
-    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "fold-1", quick_recipe()) is None
-    assert finished(RunFolder(tmp_path / "run"), drawn, "other", "default", quick_recipe()) is None
+    assert finished(RunFolder(run_copy), drawn, pixels, "default", quick_recipe()) == first
+    assert finished(RunFolder(run_copy), drawn, pixels, "fold-1", quick_recipe()) is None
+    assert finished(RunFolder(run_copy), drawn, "other", "default", quick_recipe()) is None
     with pytest.raises(CallError, match="other settings"):
-        tried(drawn, tmp_path / "run", quick_recipe(seed=4))
+        tried(drawn, run_copy, quick_recipe(seed=4))
     settings = {name: value for name, value in first.provenance.settings.items() if name != "schedule"}
     older = first.model_copy(update={"provenance": first.provenance.model_copy(update={"settings": settings})})
-    write_result(tmp_path / "run" / "result.json", older)  # made before there was such a setting
-    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "default", quick_recipe()) == older
-    assert finished(RunFolder(tmp_path / "run"), drawn, pixels, "default", quick_recipe(schedule="linear")) is None
+    write_result(run_copy / "result.json", older)  # made before there was such a setting
+    assert finished(RunFolder(run_copy), drawn, pixels, "default", quick_recipe()) == older
+    assert finished(RunFolder(run_copy), drawn, pixels, "default", quick_recipe(schedule="linear")) is None
 
 
+@pytest.mark.slow
 def test_without_test_images_there_is_a_model_but_no_result(drawn, tmp_path):
     assert tried(drawn, tmp_path / "run", split=Split(np.arange(80), np.arange(0))) is None
     assert Scorer.from_pretrained(tmp_path / "run" / "model").panel.name == drawn.name
@@ -153,6 +164,7 @@ def test_another_panel_is_mapped_to_the_models_scale(trained, drawn_b, tmp_path)
     assert len(pd.read_csv(tmp_path / "evaluations" / "b.csv")) == 80
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills a process")
 def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
     """Ended by SIGKILL in the middle of an epoch, and run again: the weights are those of one that was left alone."""
@@ -190,32 +202,28 @@ def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
     assert epochs.tolist() == list(range(1, 31))
 
 
-def test_other_photographs_under_the_same_names_are_another_run(drawn, tmp_path):
-    tried(drawn, tmp_path / "run")
+def test_other_photographs_under_the_same_names_are_another_run(drawn, run_copy):
     with pytest.raises(CallError, match="on other images"):
-        tried(replace(drawn, images=np.asarray(drawn.images)[::-1].copy()), tmp_path / "run")
+        tried(replace(drawn, images=np.asarray(drawn.images)[::-1].copy()), run_copy)
 
 
-def test_what_is_left_of_a_run_without_its_checkpoint_is_not_mixed_with_another(drawn, tmp_path):
-    tried(drawn, tmp_path / "run")
-    (tmp_path / "run" / "checkpoint.safetensors").unlink()
+def test_what_is_left_of_a_run_without_its_checkpoint_is_not_mixed_with_another(drawn, run_copy):
+    (run_copy / "checkpoint.safetensors").unlink()
     with pytest.raises(CallError, match=r"holds the result.json of a run whose checkpoint is gone"):
-        tried(drawn, tmp_path / "run", quick_recipe(seed=4))
+        tried(drawn, run_copy, quick_recipe(seed=4))
 
 
-def test_a_refused_call_leaves_the_log_alone(drawn, tmp_path):
-    tried(drawn, tmp_path / "run")
-    before = (tmp_path / "run" / "log.txt").read_text()
+def test_a_refused_call_leaves_the_log_alone(drawn, run_copy):
+    before = (run_copy / "log.txt").read_text()
     with pytest.raises(CallError, match="other settings"):
-        tried(drawn, tmp_path / "run", quick_recipe(seed=4))
-    assert (tmp_path / "run" / "log.txt").read_text() == before
+        tried(drawn, run_copy, quick_recipe(seed=4))
+    assert (run_copy / "log.txt").read_text() == before
 
 
-def test_a_lost_or_damaged_table_of_losses_does_not_stop_a_run(drawn, tmp_path):
-    tried(drawn, tmp_path / "run")
-    (tmp_path / "run" / "result.json").unlink()
-    (tmp_path / "run" / "metrics.csv").write_text("epoch,total\n1,x\n")
-    again = tried(drawn, tmp_path / "run")
+def test_a_lost_or_damaged_table_of_losses_does_not_stop_a_run(drawn, run_copy):
+    (run_copy / "result.json").unlink()
+    (run_copy / "metrics.csv").write_text("epoch,total\n1,x\n")
+    again = tried(drawn, run_copy)
     assert again.provenance.seconds is None
 
 

@@ -84,6 +84,7 @@ def test_equal_members_are_as_good_as_one(trained, packed, drawn):
     ]
 
 
+@pytest.mark.slow
 def test_the_mean_of_scores_computed_one_image_at_a_time(ensemble, members, packed, drawn):
     """Against every member asked alone, and degrees standardised and fitted by hand."""
     logs, raw, errors = [], [], []
@@ -134,6 +135,7 @@ def test_few_known_variances_leave_dispersion_to_the_members(members, packed, dr
     assert np.allclose([score.dispersion for score in made.score_exactly(packed.centre[:9])], np.exp(slow), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_points_have_one_dispersion(packed, drawn):
     recipe = quick_recipe(method="order-learning", epochs=1)
     own = [run(packed, recipe.model_copy(update={"seed": seed}), accelerator="cpu").scorer for seed in (0, 1)]
@@ -143,6 +145,7 @@ def test_points_have_one_dispersion(packed, drawn):
     assert np.allclose([score.dispersion for score in made.score(drawn.images[:5])], typical)
 
 
+@pytest.mark.slow
 def test_a_member_of_another_size_sees_the_images_in_its_own(members, packed, drawn):
     recipe = quick_recipe(epochs=1, held_out_seed=0)
     large = recipe.with_changes({"model.resize": 64, "model.crop": 64})
@@ -187,6 +190,7 @@ def test_what_cannot_be_averaged_is_refused(members, packed, drawn):
         EnsembleScorer(shared(members, packed, drawn, seeds=(0, 1, 2))).leave_one_out()
 
 
+@pytest.mark.slow
 def test_another_panel(members, packed, drawn, drawn_b, tmp_path):
     made = EnsembleScorer(shared(members, packed, drawn))
     anchored = made.anchor(drawn_b)
@@ -297,6 +301,7 @@ def test_scoring_settings_are_the_members_own(members, drawn, packed):
     assert np.allclose([score.value for score in made.score(drawn.images[:9])], slow, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_from_the_shell(uol, folder, image_files, drawn, tmp_path):
     files = sorted(image_files.glob("*.png"))
     code, out, err = uol("score", image_files, "--model", folder, "--json")

@@ -44,6 +44,7 @@ def assert_same_answers(scorer, folder, sizes=(1, 3, 40)):
     return expected
 
 
+@pytest.mark.slow
 def test_images_less_the_mean_alone(tmp_path):
     scorer = untrained(normalise="mean")
     assert export_onnx(scorer, tmp_path / "model") < TOLERANCE
@@ -52,6 +53,7 @@ def test_images_less_the_mean_alone(tmp_path):
     assert not np.allclose(figures(usual.score_pixels(noise(3))), figures(scorer.score_pixels(noise(3))), atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scoring", "model"),
     [
@@ -74,6 +76,7 @@ def test_graphs_answer_as_pytorch_does(tmp_path, scoring, model):
     assert np.ptp(values) > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crop", [32, 64])
 def test_graphs_see_the_views_that_pytorch_sees(tmp_path, crop):
     scoring = ScoringConfig(zooms=(1.0, 0.9, 1.1), mirror=True)
@@ -84,6 +87,7 @@ def test_graphs_see_the_views_that_pytorch_sees(tmp_path, crop):
     assert np.abs(figures(as_it_is.score_pixels(noise(40, crop, 2)))[:, 0] - values).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("panel", "bound"), [((0.0, 1.5), 1.5), ((4.5, 6.0), 4.5)])
 def test_scores_at_the_panels_bounds(tmp_path, panel, bound):
     scorer = untrained(panel=panel, calibration=Calibration())
@@ -111,6 +115,7 @@ def test_the_graphs_maximum_is_that_of_bradley_terry(k, delta, kind):
     np.testing.assert_allclose(error, expected.standard_error, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_weights_are_carried_once_and_the_folder_moves_as_a_whole(trained, model_folder, tmp_path):
     written = tmp_path / "a model"
     export_onnx(trained.scorer, written)
@@ -128,6 +133,7 @@ def test_weights_are_carried_once_and_the_folder_moves_as_a_whole(trained, model
     assert_same_answers(Scorer.from_pretrained(moved), moved, sizes=(3,))
 
 
+@pytest.mark.slow
 def test_float16_weights_are_read_as_they_are_stored(model_folder, tmp_path):
     half = tmp_path / "half"
     shutil.copytree(model_folder, half)
@@ -143,6 +149,7 @@ def test_float16_weights_are_read_as_they_are_stored(model_folder, tmp_path):
     assert (half / "model.onnx").read_bytes() == (tmp_path / "out" / "model.onnx").read_bytes()
 
 
+@pytest.mark.slow
 def test_graphs_that_differ_are_not_left_behind(trained, tmp_path, monkeypatch):
     monkeypatch.setattr("uol.scoring.onnx_export.STEEPEST", 1e-3)
     with pytest.raises(UolError, match="from PyTorch, more than 0.001; nothing was written"):
@@ -157,6 +164,7 @@ def test_samples_are_refused(trained, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_other_files_are_not_replaced_but_an_older_export_is(trained, tmp_path):
     (tmp_path / "busy").mkdir()
     (tmp_path / "busy" / "notes.txt").write_text("kept")
@@ -166,6 +174,7 @@ def test_other_files_are_not_replaced_but_an_older_export_is(trained, tmp_path):
     export_onnx(trained.scorer, tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_the_command(uol, model_folder, tmp_path):
     code, out, err = uol("export", model_folder, "--out", tmp_path / "light", "--json")
     assert (code, err) == (0, "")

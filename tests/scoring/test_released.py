@@ -71,6 +71,7 @@ def test_a_gpu_is_taken_where_there_is_one_and_it_is_not_ruled_out(monkeypatch):
 ALONE = [name for name in names() if not member_folders(find_model(name))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONE)
 def test_graphs_of_models_that_ship_are_of_their_present_settings(name):
     pytest.importorskip("onnxruntime")

@@ -37,6 +37,7 @@ def test_points_are_what_anchoring_by_hand_gives(trained, drawn_b, embedded):
     assert points[1].sd.rmse > 0
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_anchored_as_a_whole(trained, drawn, drawn_b):
     recipe = quick_recipe(seed=1)
     other = run(PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")

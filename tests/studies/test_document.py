@@ -18,6 +18,7 @@ TEXT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS, ids=str)
 def test_documents_are_what_the_results_say(name):
     document = REPOSITORY / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,25 +26,34 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 RECIPE = quick_recipe(epochs=1)
+COMMIT = "a" * 40
 
 
-@pytest.fixture
-def runs(drawn, tmp_path, monkeypatch):
-    monkeypatch.setenv("UOL_COMMIT", "a" * 40)
+@pytest.fixture(scope="module")
+def finished(drawn, tmp_path_factory):
+    """A run on all images, and two folds that were added to results."""
+    place = tmp_path_factory.mktemp("release")
     groups = pd.DataFrame({"gender": ["female", "male"] * 40})
     packed = PackedImages.pack(replace(drawn, groups=groups), RECIPE.model)
     origin = Origin("quick", {})
     everything = Split(np.arange(80), np.arange(0))
-    assert train_and_test(packed, "whole", everything, RECIPE, tmp_path / "whole", origin) is None
-    for fold in (1, 2):
-        train_and_test(
-            packed, f"fold-{fold}", drawn.splits["default"], RECIPE, tmp_path / "folds" / f"fold-{fold}", origin
-        )
-    (tmp_path / "results").mkdir()
-    add(tmp_path / "folds", tmp_path / "results")
-    return tmp_path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UOL_COMMIT", COMMIT)
+        assert train_and_test(packed, "whole", everything, RECIPE, place / "whole", origin) is None
+        for name in ("fold-1", "fold-2"):
+            train_and_test(packed, name, drawn.splits["default"], RECIPE, place / "folds" / name, origin)
+        (place / "results").mkdir()
+        add(place / "folds", place / "results")
+    return place
 
 
+@pytest.fixture
+def runs(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("UOL_COMMIT", COMMIT)
+    return shutil.copytree(finished, tmp_path / "runs")
+
+
+@pytest.mark.slow
 def test_a_released_model_has_graphs_half_the_weight_and_a_card(runs, drawn, drawn_b, monkeypatch):
     size, difference = release(runs / "whole", runs / "tiny", "quick", runs / "results")
     assert size == sum(path.stat().st_size for path in (runs / "tiny").iterdir())
@@ -64,6 +74,7 @@ def test_a_released_model_has_graphs_half_the_weight_and_a_card(runs, drawn, dra
     assert [a.value for a in by_graph] == pytest.approx([b.value for b in by_torch], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_figures_of_other_settings_are_not_this_models(runs, drawn):
     origin, packed = Origin("quick", {}), PackedImages.pack(drawn, RECIPE.model)
     other = quick_recipe(epochs=1, alpha=0.5)
@@ -77,6 +88,7 @@ def test_figures_of_other_settings_are_not_this_models(runs, drawn):
     assert not (runs / "tiny").exists()
 
 
+@pytest.mark.slow
 def test_a_panel_is_not_anchored_to_itself(runs, drawn):
     with pytest.raises(CallError, match="a panel that .* was trained on; anchoring is for another"):
         measure_anchoring(str(runs / "whole"), drawn, "default", "tiny")
@@ -89,6 +101,7 @@ def test_cards_of_models_that_ship_are_as_the_results_make_them(name):
     assert renewed_card(folder, results) == (folder / "README.md").read_text(encoding="utf-8"), "uol experiment docs"
 
 
+@pytest.mark.slow
 def test_settings_that_came_later_do_not_make_older_results_strangers(runs, drawn):
     path = next((runs / "results" / drawn.name).glob("*fold-1*.json"))
     kept = json.loads(path.read_text())
@@ -99,6 +112,7 @@ def test_settings_that_came_later_do_not_make_older_results_strangers(runs, draw
     assert add(runs / "folds", runs / "results", replace=True)
 
 
+@pytest.mark.slow
 def test_only_folds_of_single_networks_are_in_a_card(runs, drawn):
     packed = PackedImages.pack(drawn, RECIPE.model)
     train_and_test(packed, "60-40", drawn.splits["default"], RECIPE, runs / "half", Origin("quick", {}))
@@ -107,6 +121,7 @@ def test_only_folds_of_single_networks_are_in_a_card(runs, drawn):
     assert "2 of the five" in " ".join((runs / "tiny" / "README.md").read_text().split())
 
 
+@pytest.mark.slow
 def test_a_curve_of_another_network_is_not_in_a_card(runs, drawn_b):
     found = measure_anchoring(str(runs / "folds" / "fold-1"), drawn_b, "default", "tiny", draws=2)
     write_anchoring(runs / "results", found)

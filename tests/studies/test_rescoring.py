@@ -32,6 +32,7 @@ def test_the_same_settings_give_the_same_predictions(trained):
         assert np.allclose(getattr(again, name), [getattr(score, name) for score in before], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -14,7 +14,6 @@ from quick import quick_recipe
 from uol.errors import CallError
 from uol.order.consistency import estimate_by_consistency
 from uol.ratings import metrics
-from uol.ratings.rated_images import Split
 from uol.runs.folder import RunFolder
 from uol.runs.makeup import Votes
 from uol.runs.read_run import read_run
@@ -35,21 +34,24 @@ ROWS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
     """Rows train the tiny network of tests, for two epochs."""
 
     def settings(row, changes):
         return quick_recipe(epochs=2, method=row.method).with_changes({**changes, **row.changes})
 
-    monkeypatch.setattr(PlanRow, "settings", settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlanRow, "settings", settings)
+        yield
 
 
 @pytest.fixture(scope="module")
-def folded(drawn):
-    halves = np.arange(80) % 2 == 0
-    splits = {f"fold-{k}": Split(np.flatnonzero(halves != k % 2), np.flatnonzero(halves == k % 2)) for k in (1, 2)}
-    return replace(drawn, splits=splits)
+def planned(folded, _quick, tmp_path_factory):
+    """All rows of fold-1, to be read or copied but not changed."""
+    folder = tmp_path_factory.mktemp("plan")
+    run_all(Bench(folded, folder, {}), folds=["1"])
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,7 @@ def run_all(bench, rows=ROWS, folds=()):
     return outcomes, told
 
 
+@pytest.mark.slow
 def test_a_plan_is_run_once_and_tested_on_other_sets(folded, drawn_b, unrated, tmp_path):
     others = [OtherDataset(replace(drawn_b, name="mebeauty")), OtherDataset(unrated)]
     bench = Bench(folded, tmp_path, {}, others)
@@ -102,25 +105,26 @@ def test_a_plan_is_run_once_and_tested_on_other_sets(folded, drawn_b, unrated, t
         assert np.allclose(one, two, atol=1e-5)
 
 
-def test_maximum_consistency_reads_the_same_network(folded, tmp_path):
-    run_all(Bench(folded, tmp_path, {}), folds=["1"])
+@pytest.mark.slow
+def test_maximum_consistency_reads_the_same_network(folded, planned):
     network, reading = (
-        read_run(RunFolder(tmp_path / f"order-learning-{recipe}" / "fold-1"))
+        read_run(RunFolder(planned / f"order-learning-{recipe}" / "fold-1"))
         for recipe in ("matched", "matched-consistency")
     )
-    scorer = Scorer.from_pretrained(tmp_path / "order-learning-matched" / "fold-1" / "model")
+    scorer = Scorer.from_pretrained(planned / "order-learning-matched" / "fold-1" / "model")
     test = folded.subset(folded.splits["fold-1"].test)
     outcomes = scorer.outcomes(scorer.embed(test.images)).argmax(-1)
     wanted = estimate_by_consistency(outcomes, scorer.references.scores, 0.2, (1, 5))
-    found = pd.read_csv(tmp_path / "order-learning-matched-consistency" / "fold-1" / "predictions.csv")["value"]
+    found = pd.read_csv(planned / "order-learning-matched-consistency" / "fold-1" / "predictions.csv")["value"]
     assert np.allclose(found, wanted, atol=1e-4)
     assert reading.metrics.rmse == pytest.approx(metrics.rmse(test.scores, wanted), abs=1e-4)
     assert reading.metrics.coverage is None
     assert network.metrics.coverage is not None
     assert "order-learning-matched-fold-1-seed-0.json" in reading.provenance.changes["network"]
-    assert not (tmp_path / "order-learning-matched-consistency" / "fold-1" / "checkpoint.safetensors").exists()
+    assert not (planned / "order-learning-matched-consistency" / "fold-1" / "checkpoint.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_what_fails_is_told_and_the_rest_runs(folded, tmp_path, monkeypatch):
     def broken(packed, name, split, recipe, *rest, **more):
         if recipe.method == "regression" and name == "fold-1":
@@ -137,6 +141,7 @@ def test_what_fails_is_told_and_the_rest_runs(folded, tmp_path, monkeypatch):
     assert "not trained yet" in alone[0].problem
 
 
+@pytest.mark.slow
 def test_a_stopped_plan_goes_on_where_it_was(folded, tmp_path):
     """Stopped after an epoch of the second network: the first is there, the second trains what is left of it."""
     epochs = []
@@ -157,6 +162,7 @@ def test_a_stopped_plan_goes_on_where_it_was(folded, tmp_path):
     assert np.array_equal(one["value"], two["value"])
 
 
+@pytest.mark.slow
 def test_slim_runs_keep_what_results_need(folded, unrated, tmp_path):
     outcomes, _ = run_all(Bench(folded, tmp_path, {}, slim=True), folds=["fold-1"])
     assert [o.state for o in outcomes] == ["done"] * 3
@@ -167,9 +173,11 @@ def test_slim_runs_keep_what_results_need(folded, unrated, tmp_path):
     assert "checkpoint is gone" in later[0].problem
 
 
-def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, planned, tmp_path, monkeypatch):
     """Another network takes the place of the one that was read, and the first call to read it is stopped."""
     me, other = (OtherDataset(replace(drawn_b, name=name)) for name in ("mebeauty", "hot-or-not"))
+    shutil.copytree(planned, tmp_path, dirs_exist_ok=True)
     run_all(Bench(folded, tmp_path, {}, [me, other]), ROWS[1:], ["1"])
     reading = tmp_path / "order-learning-matched-consistency" / "fold-1"
     before = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
@@ -193,9 +201,11 @@ def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, tmp_path, 
     assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "there"
 
 
-def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated, tmp_path):
+@pytest.mark.slow
+def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated, planned, tmp_path):
     me, pairs = OtherDataset(replace(drawn_b, name="mebeauty")), OtherDataset(unrated)
     votes = {f"{p:03}": Votes(0, 7) for p in range(10)}
+    shutil.copytree(planned, tmp_path, dirs_exist_ok=True)
     run_all(Bench(folded, tmp_path, {}, [me, pairs]), ROWS[:1], ["1"])
     folder = tmp_path / "regression-matched" / "fold-1"
 
@@ -233,6 +243,7 @@ def test_other_ratings_or_another_rule_are_judged_again(folded, drawn_b, unrated
     assert judged(RunFolder(folder), me, BY_DEFAULT) is False
 
 
+@pytest.mark.slow
 def test_a_pupil_of_each_splits_teacher_is_tested_later(folded, unrated, tmp_path):
     recipe = quick_recipe(epochs=1)
     packed = PackedImages.pack(folded, recipe.model)
@@ -245,6 +256,7 @@ def test_a_pupil_of_each_splits_teacher_is_tested_later(folded, unrated, tmp_pat
         assert (outcome.state, outcome.problem) == ("done", "")
 
 
+@pytest.mark.slow
 def test_a_scorer_is_made_again_for_a_reading(folded, drawn_b, tmp_path):
     """With other references the same network says something else; the row is read once for each network and rule."""
     fewer = PlanRow("d", "order-learning", "matched-fewer", {"references_per_bin": 1}, network=ORDER)
@@ -269,6 +281,7 @@ def test_a_scorer_is_made_again_for_a_reading(folded, drawn_b, tmp_path):
     assert not (reading / "evaluations").exists()
 
 
+@pytest.mark.slow
 def test_a_network_is_read_with_images_framed_otherwise(folded, tmp_path, monkeypatch):
     """No face is found in drawn ones: their mirror images stand for those that are aligned."""
     real = runner.pack_other
@@ -317,6 +330,7 @@ def test_a_checksum_is_computed_once(folded, tmp_path, monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 def test_seeds_have_folders_of_their_own(folded, tmp_path):
     (job,) = jobs_of(ROWS[:1], folded, ["2"], 3)
     assert job.place.as_posix() == "regression-matched/fold-2-seed-3"

@@ -71,6 +71,7 @@ def test_wrong_milestones_are_refused_in_one_line(settings, complaint):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_stochastic_gradient_descent_equals_its_slow_reading(drawn):
     recipe = quick_recipe(
         method="regression", optimizer="sgd", schedule="steps", milestones=[[1, 0.1]], learning_rate=0.01,
@@ -92,6 +93,7 @@ def test_stochastic_gradient_descent_equals_its_slow_reading(drawn):
         assert torch.allclose(value, weights[name], rtol=1e-3, atol=1e-5), name
 
 
+@pytest.mark.slow
 def test_layers_of_the_backbone_learn_ever_less_towards_the_first(drawn):
     model = {"backbone": "test_vit", "resize": 32, "crop": 32, "dimensions": 16, "hidden": 16}
     settings = {"model": model, "optimizer": "sgd", "epochs": 1, "batch_size": 80}
@@ -129,14 +131,16 @@ def test_layers_of_both_backbones_learn_less_than_what_follows_them(drawn):
     assert list(rates.values()) == pytest.approx([recipe.learning_rate] * len(rates))
 
 
-@pytest.mark.parametrize("name", methods.names())
-def test_losses_fall(drawn, name):
+@pytest.mark.slow
+def test_losses_fall(drawn):
+    """Of the other methods too: tests/methods."""
     reports = []
-    trained_weights(drawn, quick_recipe(method=name, epochs=8), report=reports.append)
+    trained_weights(drawn, quick_recipe(epochs=8), report=reports.append)
     assert [report.epoch for report in reports] == list(range(1, 9))
     assert reports[-1].losses["total"] < reports[0].losses["total"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights(drawn):
     recipe = quick_recipe(epochs=2, deterministic=True)
     assert same(trained_weights(drawn, recipe), trained_weights(drawn, recipe))
@@ -144,6 +148,7 @@ def test_the_same_seed_gives_the_same_weights(drawn):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "layer_decay"), [("adam", 1.0), ("sgd", 1.0), ("adamw", 0.7)])
 def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_path, optimizer, layer_decay):
     recipe = quick_recipe(epochs=4, optimizer=optimizer, layer_decay=layer_decay)
@@ -162,6 +167,7 @@ def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(drawn, tmp_
     assert same(resumed, trained_weights(drawn, recipe))
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_checkpoint(drawn, tmp_path):
     recipe = quick_recipe(epochs=3)
     method, data = fresh(drawn, recipe)
@@ -178,6 +184,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_checkpoint(draw
     assert read_progress(checkpoint).epoch == 1
 
 
+@pytest.mark.slow
 def test_weights_that_are_no_numbers_are_not_kept(drawn, tmp_path):
     """The last step of an epoch may be too large: the loss before it was fine."""
     recipe = quick_recipe(epochs=1, final_learning_rate=1e38, learning_rate=1e-3)
@@ -214,6 +221,7 @@ def test_memory_that_does_not_suffice_is_said_in_one_line(drawn, tmp_path, monke
         train(method, data, recipe, tmp_path / "c", accelerator="cpu")
 
 
+@pytest.mark.slow
 def test_held_out_images_are_watched_and_change_nothing(drawn):
     recipe = quick_recipe(epochs=4, validate_every=3)
     _, data = fresh(drawn, recipe)
@@ -232,6 +240,7 @@ def test_engines():
     assert choose_engine(quick_recipe(engine="eager"), gpu, 10**5) == "eager"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("engine", ["graph", "compiled"])
 def test_recorded_steps_train_as_single_operations_do(drawn, engine):
@@ -247,6 +256,7 @@ def test_recorded_steps_train_as_single_operations_do(drawn, engine):
     assert losses[engine][-1] == pytest.approx(losses["eager"][-1], rel=0.25)
 
 
+@pytest.mark.slow
 def test_in_mixed_precision_scores_stay_exact(drawn):
     recipe = quick_recipe(epochs=1, precision="bf16-mixed")
     seen = []

@@ -23,9 +23,14 @@ from uol.order.order import order_of
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.scale import Scale
+<<<<<<< HEAD
 from uol.runs.run import CHECKPOINT, hold_out, run
 from uol.training.batches import Feed, fixed_batches, plan_epoch
 from uol.training.packed import PackedImages
+=======
+from uol.runs.run import hold_out, run
+from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch
+>>>>>>> 02f94b0 (Mark tests that train as slow, and share finished runs)
 from uol.training.panels import join, without_copies
 
 CPU = torch.device("cpu")
@@ -178,6 +183,7 @@ def test_each_panel_has_units_of_its_own_in_the_helpers(joined):
     assert method.histogram_head.weight.grad[10:].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uol", "order-learning"])
 def test_each_panel_is_answered_with_its_own_references(drawn, drawn_b, name):
     rows = np.arange(20, 80)
@@ -199,12 +205,14 @@ def test_each_panel_is_answered_with_its_own_references(drawn, drawn_b, name):
     assert method.predict(shown).value == pytest.approx(told, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_panels_share_a_network_without_norms_over_batches(drawn, drawn_b):
     model = {"backbone": "test_vit", "resize": 32, "crop": 32, "dimensions": 8, "hidden": 8}
     method = run(join(packed(drawn, drawn_b)), quick_recipe(model=model, epochs=1), accelerator="cpu")
     assert method.scorers[0].model is method.scorers[1].model is method.model
 
 
+@pytest.mark.slow
 def test_a_panel_of_one_has_the_statistics_that_training_kept(drawn):
     (part,) = packed(drawn)
     method = run(part, quick_recipe(epochs=1), accelerator="cpu")
@@ -220,6 +228,7 @@ def bright_and_dark(name: str, scale: Scale, bend: float, seed: int) -> RatedIma
     return replace(random_panel(name, scores.tolist(), scale), images=images.astype(np.uint8))
 
 
+@pytest.mark.slow
 def test_a_joint_model_is_as_good_as_separate_ones():
     """On what a tiny network learns in moments; the second panel is severe, on another scale, and has fewer images."""
     recipe = quick_recipe(epochs=8, score_weight=0.5, pairs="all", validate_every=0)
@@ -236,6 +245,7 @@ def test_a_joint_model_is_as_good_as_separate_ones():
         assert metrics.mae(truth, joint) < 0.12 * (panel.rated.scale.high - panel.rated.scale.low)
 
 
+@pytest.mark.slow
 def test_each_panel_is_answered_and_watched_with_its_own_statistics():
     kind, severe = bright_and_dark("kind", Scale(1, 5), 0.5, 0), bright_and_dark("severe", Scale(1, 10), 3.0, 1)
     severe = replace(severe, images=severe.images // 4)
@@ -260,6 +270,7 @@ def test_each_panel_is_answered_and_watched_with_its_own_statistics():
         )
 
 
+@pytest.mark.slow
 def test_a_resumed_training_is_the_same_and_notices_another_second_panel(joined, drawn_b, tmp_path):
     recipe = quick_recipe(panel_passes=(1, 2), **ALL_LOSSES)
     run(joined, recipe, tmp_path / "whole", accelerator="cpu")
@@ -277,7 +288,7 @@ def test_a_resumed_training_is_the_same_and_notices_another_second_panel(joined,
     with pytest.raises(CallError, match="run on other images"):
         run(other, recipe, tmp_path / "stopped", accelerator="cpu")
     run(joined, recipe, tmp_path / "stopped", accelerator="cpu")
-    one, two = (load_file(tmp_path / name / CHECKPOINT) for name in ("whole", "stopped"))
+    one, two = (load_file(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "stopped"))
     assert all(one[key].equal(two[key]) for key in one)
 
 

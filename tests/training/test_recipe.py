@@ -103,6 +103,7 @@ def test_a_share_of_the_next_layers_rate_is_above_0_and_at_most_1(share):
         load_recipe("strong", {"layer_decay": share})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("published-")])
 def test_published_recipes_make_networks_that_score(name):
     recipe = load_recipe(name)
@@ -258,6 +259,7 @@ def test_a_base_that_cannot_be_used_is_refused_in_one_line(tmp_path, base, messa
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -93,6 +93,7 @@ def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
     assert torch.allclose(method(batch)["total"], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_histograms_are_taught_where_pupil_and_teachers_tell_them(drawn, tmp_path):
     told = MODEL.model_copy(update={"levels": 5})
     taught = {"model": told.model_dump(), "histogram_weight": 0.5, "epochs": 1}
@@ -112,6 +113,7 @@ def test_histograms_are_taught_where_pupil_and_teachers_tell_them(drawn, tmp_pat
     assert method(batch)["histogram"].item() == pytest.approx(-(mixed * own.log_softmax(-1)).sum(-1).mean().item())
 
 
+@pytest.mark.slow
 def test_histograms_of_another_panel_are_not_taught(drawn, tmp_path):
     told = MODEL.model_copy(update={"levels": 5})
     recipe = quick_recipe(model=told.model_dump(), histogram_weight=0.5, epochs=1)
@@ -136,6 +138,7 @@ def test_histograms_of_another_panel_are_not_taught(drawn, tmp_path):
     assert not taught(["told"], scale=Scale(0, 5))
 
 
+@pytest.mark.slow
 def test_teachers_are_neither_trained_nor_kept(drawn, folder, tmp_path):
     recipe = quick_recipe(teachers=[folder], epochs=1)
     method = run(PackedImages.pack(drawn, MODEL), recipe, tmp_path / "run", accelerator="cpu")
@@ -159,6 +162,7 @@ def test_a_pupil_may_begin_as_its_first_teacher(drawn, folder, tmp_path, trained
     assert not torch.equal(plain.mean.weight, trained.scorer.model.mean.weight)
 
 
+@pytest.mark.slow
 def test_a_pupil_that_began_as_its_teacher_is_trained_and_the_teacher_is_not(drawn, folder, tmp_path):
     recipe = quick_recipe(teachers=[folder], start="teacher", epochs=1)
     batch = fixed_batches(PackedImages.pack(drawn, MODEL), recipe, torch.device("cpu"))[0]
@@ -180,6 +184,7 @@ def test_what_is_no_beginning_is_told_in_one_line(drawn, folder):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_other_teachers(drawn, folder, tmp_path):
     packed = PackedImages.pack(drawn, MODEL)
     recipe = quick_recipe(teachers=[folder], epochs=2)
@@ -202,6 +207,7 @@ def test_a_run_does_not_go_on_with_other_teachers(drawn, folder, tmp_path):
     assert progress.data == hold_out(packed, recipe)[0].fingerprint + taught([folder])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_from_before_teachers_were_noted_goes_on(drawn, folder, tmp_path, monkeypatch):
     packed = PackedImages.pack(drawn, MODEL)
     recipe = quick_recipe(teachers=[folder], epochs=2)
@@ -231,6 +237,7 @@ def test_a_folder_named_like_a_model_that_ships_is_not_taken_for_it(trained, tmp
     )
 
 
+@pytest.mark.slow
 def test_each_split_has_its_own_teacher_and_no_other_is_taken(drawn, tmp_path):
     packed = PackedImages.pack(drawn, MODEL)
     one = drawn.splits["default"]
