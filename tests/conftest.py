@@ -17,13 +17,9 @@ from uol.datasets.synthetic import load_synthetic
 from uol.methods.uol import Uol
 from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.run import run
-<<<<<<< HEAD
-from uol.training.packed import PackedImages
-=======
 from uol.runs.train_and_test import Origin, train_and_test
-from uol.training.batches import PackedImages
+from uol.training.packed import PackedImages
 from uol.training.stepper import Stepper
->>>>>>> 02f94b0 (Mark tests that train as slow, and share finished runs)
 
 torch.set_num_threads(1)
 

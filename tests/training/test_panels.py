@@ -23,14 +23,9 @@ from uol.order.order import order_of
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.scale import Scale
-<<<<<<< HEAD
-from uol.runs.run import CHECKPOINT, hold_out, run
+from uol.runs.run import hold_out, run
 from uol.training.batches import Feed, fixed_batches, plan_epoch
 from uol.training.packed import PackedImages
-=======
-from uol.runs.run import hold_out, run
-from uol.training.batches import Feed, PackedImages, fixed_batches, plan_epoch
->>>>>>> 02f94b0 (Mark tests that train as slow, and share finished runs)
 from uol.training.panels import join, without_copies
 
 CPU = torch.device("cpu")
