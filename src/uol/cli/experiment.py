@@ -151,5 +151,5 @@ def figure(
     say(f"figure: {out}")
 
 
-for hidden in ("add", "docs", "release", "anchoring", "panel", "held_out", "adjusted"):
+for hidden in ("add", "docs", "verify", "release", "anchoring", "panel", "held_out", "adjusted"):
     app.command(hidden.replace("_", "-"), hidden=True)(getattr(experiment_maintain, hidden))

@@ -1,19 +1,20 @@
-"""uol experiment add, docs, release, anchoring, panel, held-out, adjusted: for maintainers of the result tables.
+"""uol experiment add, docs, verify, release, anchoring, panel, held-out, adjusted: to maintain the result tables.
 
 They work like the other commands, but `uol experiment --help` does not list them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from uol.cli.options import JsonOption, ReplaceOption, ResultsOption, data_option
 from uol.cli.output import check_results, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
-from uol.errors import CallError
+from uol.errors import CallError, UolError
 
 
 def add(
@@ -26,17 +27,20 @@ def add(
 ) -> None:
     """For maintainers of the result tables: add a run's results, and its evaluations, to the folder of results.
 
-    Statistics that a result file does not have yet are computed from predictions.csv, if it exists.
+    Statistics that a result file does not have yet are computed from predictions.csv, if it exists. Predictions are
+    kept with the results. A run on whole panels adds what it measured on a panel left out.
 
     Example: uol experiment add runs/paper
     """
     from uol.studies.collect import add as add_run
     from uol.studies.collect import finished_in
+    from uol.studies.leave_one_out import add_left_out, is_whole_run
 
     check_results(results)
-    for path, what in add_run(run, results, replace, recipe):
+    whole = is_whole_run(run)
+    for path, what in (add_left_out if whole else add_run)(run, results, replace, recipe):
         say(f"{what}: {path}")
-    for fold in finished_in(run)[1]:
+    for fold in [] if whole else finished_in(run)[1]:
         say(f"{fold}: no result yet")
 
 
@@ -64,6 +68,47 @@ def docs(
     for folder in [] if out else map(released.find_model, released.names()):
         write_text(folder / CARD, renewed_card(folder, results))
         say(f"card: {folder / CARD}")
+
+
+def verify(
+    results: ResultsOption = Path("results"),
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Check scores and groups with a data set, too: NAME=FOLDER; repeatable."),
+    ] = None,
+    documents: Annotated[
+        bool, typer.Option("--documents/--no-documents", help="Check the tables of documents.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """For maintainers of the result tables: compute figures again from the predictions that are kept, and compare.
+
+    Figures, bootstrap intervals and paired differences of all results with predictions are computed from six digits of
+    each prediction, which is how far they can agree. Results without predictions are listed. Exits with 1 on a
+    difference.
+
+    Example: uol experiment verify --data mebeauty=MEBeauty
+    """
+    from uol import datasets
+    from uol.studies.document import DOCUMENTS
+    from uol.studies.verify import verify as verify_results
+
+    check_results(results)
+    given: dict[str, Any] = {}
+    for word in data or []:
+        name, equals, folder = word.partition("=")
+        if not equals or not folder:
+            raise CallError(f"--data {word}: write it as NAME=FOLDER")
+        given[name] = datasets.load(name, folder)
+    checked = {results.parent / path: part for path, part in DOCUMENTS.items() if documents}
+    done = verify_results(results, {path: part for path, part in checked.items() if path.is_file()}, given)
+    if as_json:
+        print_json(dataclasses.asdict(done))
+    else:
+        for line in done.summary():
+            print(line)
+    if done.problems:
+        raise UolError(f"{len(done.problems)} of {done.numbers} numbers differ; the first: {done.problems[0]}")
 
 
 def release(

@@ -85,12 +85,13 @@ def fill_in_statistics(result: Result, run: RunFolder) -> Result:
             "groups": groups_of(table) if result.groups is None else result.groups,
         }
     transfer = {
-        name: _fill_in_transfer(figures, name, run.evaluation_table(name)) for name, figures in result.transfer.items()
+        name: fill_in_transfer(figures, name, run.evaluation_table(name)) for name, figures in result.transfer.items()
     }
     return result.model_copy(update={**changes, "transfer": transfer})
 
 
-def _fill_in_transfer(figures: Transfer, name: str, path: Path) -> Transfer:
+def fill_in_transfer(figures: Transfer, name: str, path: Path) -> Transfer:
+    """Fill in missing statistics on another data set from its table of predictions, if present."""
     if None not in (figures.replicates, figures.groups) or not path.is_file():
         return figures
     table = read_predictions(path)

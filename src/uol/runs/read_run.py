@@ -19,22 +19,24 @@ def read_run(run: RunFolder) -> Result:
     changes: dict[str, Any] = {"transfer": dict(result.transfer)}
     trained = {result.trained_on, *result.provenance.learnt_from}
     for path in run.evaluation_files():
-        values = _read(path)
+        values = read_evaluation(path)
         if "accuracy" in values:
             changes["makeup"] = check_values(Makeup, values, path)
         elif not values.get("unrated") and path.stem not in trained:
-            changes["transfer"][path.stem] = _transfer(path, values)
+            changes["transfer"][path.stem] = transfer_of(path, values)
     return fill_in_statistics(result.model_copy(update=changes), run)
 
 
-def _transfer(path: Path, values: dict[str, Any]) -> Transfer:
+def transfer_of(path: Path, values: dict[str, Any]) -> Transfer:
+    """Figures on another data set, which must be on all of its images."""
     found = check_values(Transfer, values, path)
     if found.split is not None:
         raise UolError(f"{path}: figures on the split {found.split} alone; tables report whole data sets")
     return found
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_evaluation(path: Path) -> dict[str, Any]:
+    """The values of a JSON file of a run folder."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -315,7 +315,7 @@ def read_result(path: Path) -> Result:
     return read_validated(Result, path)
 
 
-def write_result(path: Path, result: Result) -> None:
+def write_result(path: Path, result: BaseModel) -> None:
     """Write a result in one step, without optional parts that are missing; a list of replicates is one line."""
     lines: list[str] = []
 
@@ -355,7 +355,7 @@ def check_together(found: Mapping[Path, Result]) -> None:
     seen: dict[Identity, Path] = {}
     rows: dict[tuple[str, str, str, int], tuple[Path, Result]] = {}
     for path, result in found.items():
-        check_repeatable(path, result)
+        check_repeatable(path, result.provenance)
         if (twin := seen.setdefault(result.identity, path)) != path:
             raise UolError(f"{path}: the same method, recipe, split, seed and ensemble as {twin.name}")
         row = (result.trained_on, result.method, result.recipe, result.ensemble)
@@ -364,13 +364,13 @@ def check_together(found: Mapping[Path, Result]) -> None:
             raise UolError(f"{path}: {difference} in {first_path.name}: one row cannot hold both; name another recipe")
 
 
-def check_repeatable(path: Path, result: Result) -> None:
+def check_repeatable(path: Path, made: Provenance) -> None:
     """Refuse a result whose code nobody can look up."""
-    if result.provenance.commit is None:
+    if made.commit is None:
         raise UolError(f"{path}: provenance.commit: nobody knows which code this was; train from a git checkout")
-    if result.provenance.modified:
+    if made.modified:
         raise UolError(f"{path}: provenance.modified: the code had uncommitted changes; commit, then train again")
-    for number, member in enumerate(result.provenance.members or [], 1):
+    for number, member in enumerate(made.members or [], 1):
         if member.commit is None or member.modified:
             why = "nobody knows which code trained it" if member.commit is None else "its code had uncommitted changes"
             raise UolError(f"{path}: provenance.members: {why}: number {number} ({member.recipe}, seed {member.seed})")

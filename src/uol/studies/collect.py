@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from uol.errors import CallError, UolError
 from uol.runs.folder import RunFolder, run_folders
@@ -19,13 +18,7 @@ from uol.runs.result import (
     write_result,
 )
 from uol.storage.validation import check_values
-
-
-class Added(NamedTuple):
-    """A result's file, and what happened to it: added, replaced or unchanged."""
-
-    path: Path
-    what: str
+from uol.studies.kept_predictions import Added, Tables, keep_tables, run_tables
 
 
 def finished_in(folder: Path) -> tuple[list[RunFolder], list[RunFolder]]:
@@ -49,25 +42,30 @@ def _runs(folder: Path) -> list[RunFolder]:
 def add(folder: Path, results: Path, replace: bool = False, recipe: str | None = None) -> list[Added]:
     """Check the results of a run, or of its folds, with those in the folder, then write all of them or none.
 
+    Their predictions are kept with them.
+
     `recipe` names their row, where the settings are not those of the recipe as it is now.
     """
     plan: dict[Path, Result] = {}
+    tables: dict[Path, Tables] = {}
     added: list[Added] = []
     for run in finished_in(folder)[0]:
         result = read_run(run)
         if recipe is not None:
             result = check_values(Result, result.model_dump() | {"recipe": recipe}, run.result)
-        check_repeatable(run.result, result)
+        check_repeatable(run.result, result.provenance)
         path = results / result.experiment / result.file_name
         if path in plan:
             raise UolError(f"{run.result}: another fold of {folder} has the same method, recipe, split, seed")
         old = read_result(path) if path.is_file() else None
         plan[path] = result if old is None else _merged(path, old, result, replace)
+        tables[path] = run_tables(run, result)
         added.append(Added(path, "added" if old is None else "unchanged" if plan[path] == old else "replaced"))
     _check_with_others(plan)
     for path, what in added:
         if what != "unchanged":
             write_result(path, plan[path])
+        keep_tables(path, tables[path], replace=what == "added" or (replace and what == "replaced"))
     return added
 
 

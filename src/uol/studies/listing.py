@@ -16,12 +16,13 @@ def list_experiments(results: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in table_names(results):
         source = find_source(results, name)
-        methods = {result.method for result in source.results} | {m for panel in source.panels for m in panel.members}
+        methods = {result.method for result in source.results} | {one.method for one in source.left_out}
+        methods |= {method for panel in source.panels for method in panel.members}
         rows.append(
             {
                 "name": name,
                 "title": None,
-                "results": len(source.results) + len(source.panels),
+                "results": len(source.results) + len(source.panels) + len(source.left_out),
                 "of": None,
                 "methods": sorted(methods, key=order_of_methods),
                 "published": name in FIVE_FOLDS,

@@ -171,7 +171,7 @@ def _member(folds: Sequence[Agreement]) -> Member:
 
 
 def _network(path: Path, result: Result) -> Network:
-    check_repeatable(path, result)
+    check_repeatable(path, result.provenance)
     made = result.provenance
     return Network(
         method=result.method, recipe=result.recipe, split=result.split, seed=result.seed, command=made.command,

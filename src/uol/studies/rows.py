@@ -12,6 +12,7 @@ from uol.errors import CallError
 from uol.runs.bootstrap import Floats, interval, mean_of
 from uol.runs.result import Result, is_fold, read_results
 from uol.studies.anchoring import Anchoring, read_anchorings
+from uol.studies.leave_one_out import LEAVE_ONE_OUT, LeftOut, read_left_out
 from uol.studies.method_panel import PANEL_DATA, Panel, read_panels
 from uol.studies.plans import PLANS, Plan
 from uol.studies.published import FIVE_FOLDS, Elsewhere, elsewhere, five_folds, order_of_methods, tested_elsewhere
@@ -36,7 +37,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Results to show, the plan that orders them, if any, panels of methods, and curves of anchoring.
+    """Results to show, the plan that orders them, if any, panels of methods, curves of anchoring, panels left out.
 
     With `tested_on`, the results are of networks trained elsewhere, and tables show their figures on this data set.
     """
@@ -46,16 +47,22 @@ class Source:
     panels: Sequence[Panel] = ()
     anchorings: Sequence[Anchoring] = ()
     tested_on: str | None = None
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not self.results and not self.panels and not self.anchorings and self.tested_on is None
+        return not (self.results or self.panels or self.anchorings or self.left_out) and self.tested_on is None
 
     def only(self, recipes: Sequence[str]) -> Source:
-        """The rows of some recipes, named RECIPE or METHOD-RECIPE; all where none is named."""
+        """The rows of some recipes, named RECIPE or METHOD-RECIPE, or of panels left out; all where none is named."""
         if not recipes:
             return self
+        if self.left_out:
+            kept = [one for one in self.left_out if {one.left_out, one.recipe} & set(recipes)]
+            if unknown := set(recipes) - {name for one in kept for name in (one.left_out, one.recipe)}:
+                raise CallError(f"no results of {min(unknown)}")
+            return replace(self, left_out=kept)
         chosen = [r for r in self.results if {r.recipe, f"{r.method}-{r.recipe}"} & set(recipes)]
         for name in recipes:
             if not any(name in (r.recipe, f"{r.method}-{r.recipe}") for r in chosen):
@@ -78,6 +85,8 @@ def find_source(results: Path, name: str) -> Source:
     if name == ARCHIVE or (name not in known and not (results / name).is_dir()):
         raise CallError(f"no table called {name!r}: there are {', '.join([*table_names(results), *PLANS])}")
     folder = results / name
+    if name == LEAVE_ONE_OUT:
+        return Source(left_out=read_left_out(folder))
     own, panels, curves = read_results(folder), read_panels(folder), read_anchorings(folder)
     tested = [] if own else [r for other in table_names(results) for r in _read(results / other) if name in r.transfer]
     if tested or (not own and name in tested_elsewhere()):
@@ -86,7 +95,7 @@ def find_source(results: Path, name: str) -> Source:
 
 
 def _read(folder: Path) -> list[Result]:
-    return read_results(folder) if folder.is_dir() else []
+    return read_results(folder) if folder.is_dir() and folder.name != LEAVE_ONE_OUT else []
 
 
 class Who(TypedDict):

@@ -13,6 +13,7 @@ from uol.runs.bootstrap import mean_of
 from uol.runs.result import PanelFigures, Result, is_fold
 from uol.studies.comparing import differences
 from uol.studies.groups import gaps_table, groups_table
+from uol.studies.leave_one_out_tables import LEFT_OUT_KINDS
 from uol.studies.method_panel import Panel
 from uol.studies.plans import BEST, DISTILLED, FAST, PLANS, STRONG
 from uol.studies.published import PANEL, TRANSFER, elsewhere, makeup_accuracy
@@ -70,6 +71,9 @@ def view(kind: str, source: Source) -> View:
     chosen = OLD_NAMES.get(kind, kind)
     if chosen not in KINDS:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
+    if source.left_out:
+        found = LEFT_OUT_KINDS.get(chosen)
+        return View([], {}) if found is None else found(source.left_out)
     if source.panels and not source.results:
         return _method_panels(source.panels)
     if chosen in ("main", "published") and source.tested_on is not None:
