@@ -26,7 +26,9 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["list", "run", "held-out", "adjusted", "table", "panel", "figure", "add", "docs"])
+@pytest.mark.parametrize(
+    "command", ["list", "run", "held-out", "adjusted", "table", "panel", "figure", "add", "docs", "verify"]
+)
 def test_every_command_explains_itself_with_an_example(uol, command):
     code, out, _ = uol("experiment", command, "--help")
     assert code == 0
@@ -77,6 +79,20 @@ def test_formats(uol, place):
     assert float(row["difference_pc"]) == pytest.approx(-0.004)
     assert uol(*table, "--format", "html")[0] == 2
     assert "fold-5" in uol(*table, "--show", "folds")[1]
+
+
+def test_verify_lists_what_has_no_predictions_and_fails_on_a_difference(uol, place):
+    uol("experiment", "add", "runs/paper")
+    code, out, err = uol("experiment", "verify")
+    assert (code, err) == (0, "")
+    assert "5 results have no predictions and were not verified:\n  scut-fbp5500/uol-paper (5)" in out
+    assert len(json.loads(uol("experiment", "verify", "--json")[1])["without"]) == 5
+    Path("README.md").write_text("<!-- table: scut-fbp5500 -->\nold\n<!-- end -->\n")
+    code, out, err = uol("experiment", "verify")
+    assert code == 1
+    assert "README.md: its tables are not those of the results" in one_line(err)
+    assert uol("experiment", "verify", "--no-documents")[0] == 0
+    assert uol("experiment", "verify", "--data", "mebeauty")[0] == 2
 
 
 def test_no_results_yet(uol, place):

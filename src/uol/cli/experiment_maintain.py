@@ -108,7 +108,7 @@ def verify(
         for line in done.summary():
             print(line)
     if done.problems:
-        raise UolError(f"{len(done.problems)} of {done.numbers} numbers differ; the first: {done.problems[0]}")
+        raise UolError(f"differences: {len(done.problems)}; the first: {done.problems[0]}")
 
 
 def release(
