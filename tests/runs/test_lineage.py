@@ -14,16 +14,16 @@ from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.splits import find_split
+from uol.runs.evaluating import keep_evaluation
 from uol.runs.folder import RunFolder
 from uol.runs.lineage import Lineage, check_teachers, read_lineage, teachers_together, teachers_used
 from uol.runs.multi_panel import PanelSplit
 from uol.runs.read_run import read_run
 from uol.runs.result import Result, check_together, read_result, read_results, write_result
-from uol.runs.train_and_test import Origin, finished, keep_evaluation, train_and_test
-from uol.scoring.released import names
+from uol.runs.train_and_test import Origin, finished, train_and_test
+from uol.scoring.released import names, weights_digest
 from uol.training.packed import PackedImages
 from uol.training.recipe import load_recipe
-from uol.training.teachers import weights_digest
 
 TRAIN, TEST = np.arange(1, 80, 2), np.arange(0, 80, 2)  # of fold-1 of `folded`
 FOLDS = {"fold-1": Split(TRAIN, TEST), "fold-2": Split(TEST, TRAIN)}

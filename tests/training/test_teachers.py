@@ -22,12 +22,12 @@ from uol.runs import run as training_run
 from uol.runs.run import hold_out, run, taught
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring.config import PanelConfig
-from uol.scoring.released import find_model, names
+from uol.scoring.released import find_model, find_teacher, names, weights_digest
 from uol.scoring.scorer import Scorer
 from uol.training.batches import fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.packed import PackedImages
-from uol.training.teachers import Teachers, find_teacher, weights_digest
+from uol.training.teachers import Teachers
 
 MODEL = quick_recipe().model
 
