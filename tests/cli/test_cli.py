@@ -244,7 +244,6 @@ def test_wrong_calls_are_refused_before_anything_is_scored(uol, model_folder, im
         (("score", image_files, "--explain", tmp_path / "one.png"), "cannot hold 10 pictures"),
         (("score", image_files, "--explain", tmp_path / "one.jpg"), "pictures are PNG files"),
         (("score", image_files, "--all-faces"), "scores whole images"),
-        (("score", image_files, "--explain", tmp_path / "x", "--runtime", "onnx"), "--runtime torch"),
         (("score", image_files, "--out", tmp_path), "must end in"),
         (("rank", image_files, "--out", tmp_path / "x.txt"), "must end in"),
         (("anchor", image_files, ratings_file, "--votes", "--scale", "1", "5", "--out", tmp_path / "n"), "--scale"),
