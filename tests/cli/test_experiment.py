@@ -147,7 +147,7 @@ def test_what_runs_said_against_adjusted_means(uol, place):
     for k in range(1, 6):
         (place / "runs" / "paper" / f"fold-{k}" / "evaluations").mkdir()
         (place / "runs" / "paper" / f"fold-{k}" / "evaluations" / "ratings.csv").write_text(said)
-    call = ("experiment", "adjusted", "runs/paper", "--data", "own", "--root", ".", "--table", "ratings.csv")
+    call = ("experiment", "adjusted", "runs/paper", "--data", ".", "--table", "ratings.csv", "--scale", "1", "9")
     code, out, err = uol(*call, "--json")
     assert code == 0, err
     (row,) = json.loads(out)

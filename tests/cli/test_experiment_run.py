@@ -129,7 +129,6 @@ def test_recipes_are_trained_and_read_and_compared_on_held_out_images(uol, place
     assert uol("experiment", "held-out", "runs/recipes")[0] == 2
 
 
-@pytest.mark.slow
 def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     from uol.studies import runner
 
@@ -144,7 +143,6 @@ def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
     assert recipes >= {"strong", "distilled"}
 
 
-@pytest.mark.slow
 def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
     from uol.studies import runner
 

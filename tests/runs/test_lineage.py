@@ -227,8 +227,8 @@ def test_the_panels_of_a_joint_teacher_are_its_own(folded, drawn_b, tmp_path):
         check(inside, drawn_b, seed=1)
 
 
-@pytest.mark.slow
-def test_teachers_are_looked_at_before_images_are_read(tmp_path, uol, monkeypatch):
+def test_teachers_are_looked_at_before_images_are_read(drawn, tmp_path, uol, monkeypatch):
+    monkeypatch.setattr("uol.datasets.load", lambda *_, **__: drawn)
     monkeypatch.setattr(PackedImages, "pack", lambda *_: pytest.fail("images were read"))
     called = ("train", "--data", "synthetic", "--recipe", "demo", "--out", tmp_path / "run")
     code, _, said = uol(*called, "--set", f"teachers=[{tmp_path / 'nowhere'}]")

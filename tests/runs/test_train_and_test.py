@@ -166,7 +166,7 @@ def test_another_panel_is_mapped_to_the_models_scale(trained, drawn_b, tmp_path)
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills a process")
-def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
+def test_a_killed_process_goes_on_where_it_was(drawn, uol, tmp_path, monkeypatch):
     """Ended by SIGKILL in the middle of an epoch, and run again: the weights are those of one that was left alone."""
     rows = ["image,mean"]
     for name, pixels, score in zip(drawn.names[:64], drawn.images, drawn.scores, strict=False):
@@ -177,14 +177,14 @@ def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
     recipe = quick_recipe(epochs=30, validate_every=0).model_dump(mode="json", exclude_defaults=True)
     (tmp_path / "quick.yaml").write_text(yaml.safe_dump(recipe))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)  # the same device in this process
 
-    def command(out):
-        words = ["train", *own, "--recipe", str(tmp_path / "quick.yaml"), "--out", str(tmp_path / out)]
-        code = f"import sys; sys.argv = ['uol', *{words!r}]; from uol.cli import main; main()"
-        return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL)
+    def words(out):
+        return ["train", *own, "--recipe", str(tmp_path / "quick.yaml"), "--out", str(tmp_path / out)]
 
     checkpoint = tmp_path / "killed" / "checkpoint.safetensors"
-    process = command("killed")
+    code = f"import sys; sys.argv = ['uol', *{words('killed')!r}]; from uol.cli import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL)
     patience = time.monotonic() + 120
     while not (checkpoint.exists() and read_progress(checkpoint).epoch >= 3):
         assert process.poll() is None, "it ended before it could be killed"
@@ -194,8 +194,8 @@ def test_a_killed_process_goes_on_where_it_was(drawn, tmp_path):
     process.wait()
     at = read_progress(checkpoint).epoch
     assert 3 <= at < 30
-    assert command("killed").wait() == 0
-    assert command("whole").wait() == 0
+    assert uol(*words("killed"))[0] == 0
+    assert uol(*words("whole"))[0] == 0
     one, two = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("killed", "whole"))
     assert all(one[key].equal(two[key]) for key in one)
     epochs = pd.read_csv(tmp_path / "killed" / "metrics.csv")["epoch"]

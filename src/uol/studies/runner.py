@@ -157,8 +157,8 @@ def run_jobs(
             outcome = Outcome(job, "failed", None, time.monotonic() - begun, problem)
         outcomes.append(outcome)
         report_job(number, outcome)
-        gc.collect()  # a recorded step keeps its memory until then
         if torch.cuda.is_available():
+            gc.collect()  # a recorded step keeps its memory until then
             torch.cuda.empty_cache()
     return outcomes
 
