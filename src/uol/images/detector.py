@@ -202,4 +202,4 @@ def _import(name: str) -> Any:
                 warnings.simplefilter("ignore")  # the detector's source compares a string by `is`
                 return importlib.import_module(name)
         except ImportError as error:
-            raise UolError(f'finding faces needs more packages ({error}): pip install uol') from error
+            raise UolError(f"finding faces needs more packages ({error}): pip install uol") from error
