@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import replace
@@ -22,6 +23,16 @@ from uol.training.packed import PackedImages
 from uol.training.stepper import Stepper
 
 torch.set_num_threads(1)
+
+
+def pytest_collection_finish():
+    """What is imported by now lives as long as the tests: Python need not search it for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -163,8 +163,8 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
             raise RuntimeError("out of memory")
         return whole(packed, name, *rest, **more)
 
-    whole = runner.trial
-    monkeypatch.setattr(runner, "trial", broken)
+    whole = runner.train_and_test
+    monkeypatch.setattr(runner, "train_and_test", broken)
     code, out, err = uol("experiment", "run", "modules", "--root", "there", "--method", "regression", "--json")
     assert code == 1
     assert [row["state"] for row in json.loads(out)] == ["failed", "done"]
