@@ -10,7 +10,7 @@ import typer.main
 
 from uol.cli import app
 
-MAINTENANCE = {"add", "docs", "release", "anchoring", "panel", "held-out", "adjusted"}
+MAINTENANCE = {"add", "docs", "release", "anchoring", "panel", "held-out", "adjusted", "verify"}
 
 
 def commands(group, names=()):

@@ -129,7 +129,7 @@ def test_how_near_predictions_are_that_know_the_raters_is_said(uol, two, drawn_b
     expected = metrics.pearson(told["score"], told["value"] + told["known_raters_leniency"])
     assert known["pc"] == pytest.approx(expected, abs=1e-5)
     assert uol("report", run)[0] == 0
-    assert f"by the images that train, PC is {known['pc']:.4f}." in (run / "report.html").read_text()
+    assert f"known from the training images, PC is {known['pc']:.4f}." in (run / "report.html").read_text()
     joint = tmp_path / "joint"
     words = [str(word).replace(str(two / "severe.csv"), str(table)) for word in command(two)]
     assert uol(*words, "--out", joint)[0] == 0

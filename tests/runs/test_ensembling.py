@@ -206,7 +206,7 @@ def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monk
     results = tmp_path / "results"
     results.mkdir()
     assert [what for _, what in add(out, results)] == ["added", "added"]
-    files = sorted(path.name for path in (results / rated.name).iterdir())
+    files = sorted(path.name for path in (results / rated.name).glob("*.json"))
     assert files == [f"uol-two-fold-{k}-seed-0-ensemble-2.json" for k in (1, 2)]
     assert read_result(results / rated.name / files[0]).transfer["mebeauty"].images == 80
     code, printed, err = uol("experiment", "table", rated.name, "--results", results, "--json")

@@ -7,7 +7,6 @@ import torch
 from safetensors import SafetensorError
 
 from uol.errors import UolError
-from uol.storage import tensors
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint, read_progress
 
 
@@ -76,7 +75,7 @@ def test_a_full_disk_is_said_in_one_line_and_the_checkpoint_before_is_kept(tmp_p
     def full(*_):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(tensors, "save_file", full)
+    monkeypatch.setattr("safetensors.torch.save_file", full)
     writer.save(Progress(2, "recipe", "data"))
     with pytest.raises(UolError, match="cannot write .*No space left.*; the state after epoch 1 is kept; make room"):
         writer.save(Progress(3, "recipe", "data"))
