@@ -18,7 +18,14 @@ from uol.order.calibration import Calibration
 from uol.order.config import ScoringConfig
 from uol.scoring.network import read_outcomes
 from uol.scoring.onnx import OnnxScorer
-from uol.scoring.onnx_export import TOLERANCE, ScoringGraph, export_onnx, write_graphs
+from uol.scoring.onnx_export import (
+    TOLERANCE,
+    ScoringGraph,
+    _traced,
+    _write_padding_as_numbers,
+    export_onnx,
+    write_graphs,
+)
 from uol.scoring.scorer import Scorer
 
 onnx = pytest.importorskip("onnx")
@@ -190,3 +197,19 @@ def test_the_command(uol, model_folder, tmp_path):
     code, out, err = uol("export", tmp_path / "nothing", "--out", tmp_path / "light")
     assert code == 2
     assert "no such model folder" in err
+
+
+@pytest.mark.parametrize("side", [16, 17])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (5, 2), (3, 1)])
+def test_tensorflows_padding_is_part_of_the_convolution(side, kernel, stride):
+    from timm.layers import create_conv2d
+
+    torch.manual_seed(0)
+    layer = create_conv2d(4, 4, kernel, stride=stride, padding="same", depthwise=True, bias=False)
+    images = torch.randn(2, 4, side, side)
+    expected = layer(images)
+    _write_padding_as_numbers(layer)
+    assert torch.equal(layer(images), expected)
+    nodes = [node.op_type for node in _traced(layer, {"images": images}, ["maps"]).graph.node]
+    assert "Pad" not in nodes
+    assert nodes.count("Conv") == 1

@@ -15,8 +15,9 @@ import struct
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ class ScoringGraph(nn.Module):
     def __init__(self, scorer: Scorer) -> None:
         super().__init__()
         self.model = copy.deepcopy(scorer.model).cpu().float().eval()
+        _write_padding_as_numbers(self.model)
         self.panel, self.scoring = scorer.panel, scorer.scoring
         self.bradley_terry, self.calibration = scorer.bradley_terry, scorer.calibration
         self.references: Tensor
@@ -126,6 +128,46 @@ class ScoringGraph(nn.Module):
             s = torch.where(inside, proposal, s)
         _, information = _derivatives(s, r, not_less, not_greater, k, delta)
         return s, 1 / information.clamp(min=(high - low) ** -2.0).sqrt()
+
+
+class SameConvolution(torch.autograd.Function):
+    """A convolution with as many zeros before and after the maps (top, left, bottom, right) as `pads` states.
+
+    In a graph it is one node. As PyTorch writes it, with the zeros counted from the maps' shape and added by another
+    node, EfficientNet-lite0 takes a quarter more time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, maps: Tensor, weight: Tensor, pads: list[int], stride: list[int], groups: int) -> Tensor:
+        """PyTorch's pads are the last axis's first."""
+        top, left, bottom, right = pads
+        return nn.functional.conv2d(
+            nn.functional.pad(maps, [left, right, top, bottom]), weight, None, stride, 0, 1, groups
+        )
+
+    @staticmethod
+    def symbolic(graph: Any, maps: Any, weight: Any, pads: list[int], stride: list[int], groups: int) -> Any:
+        """The node of a graph."""
+        return graph.op("Conv", maps, weight, pads_i=pads, strides_i=stride, group_i=groups)
+
+
+def _write_padding_as_numbers(model: nn.Module) -> None:
+    """Replace timm's convolutions with TensorFlow's padding by `SameConvolution`."""
+    for layer in model.modules():
+        if type(layer).__name__ == "Conv2dSame" and getattr(layer, "bias", None) is None and layer.dilation == (1, 1):
+            layer.forward = partial(_same_convolution, layer)  # type: ignore[arg-type]
+
+
+def _same_convolution(layer: nn.Conv2d, maps: Tensor) -> Tensor:
+    """A convolution with TensorFlow's padding: one output for each `stride` inputs, the odd zero after the maps."""
+    sides = [int(side) for side in maps.shape[2:]]
+    zeros = [
+        max((-(-side // stride) - 1) * stride + kernel - side, 0)
+        for side, stride, kernel in zip(sides, layer.stride, layer.kernel_size, strict=True)
+    ]
+    pads = [zero // 2 for zero in zeros] + [zero - zero // 2 for zero in zeros]
+    moved: Tensor = SameConvolution.apply(maps, layer.weight, pads, list(layer.stride), layer.groups)
+    return moved
 
 
 class ComparingGraph(nn.Module):
