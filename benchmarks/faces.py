@@ -1,0 +1,72 @@
+"""Photographs per second from file to score with the default model, and the share of each stage.
+
+python benchmarks/faces.py FOLDER [--photographs 200]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from uol.images import faces
+from uol.images.framing import fit_square
+from uol.images.read import find_images, read_image
+from uol.scoring.base import BaseScorer
+from uol.scoring.bulk import score_files
+from uol.scoring.released import DEFAULT, open_model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--photographs", type=int, default=200)
+    given = parser.parse_args()
+    paths = find_images(given.folder)[: given.photographs]
+    scorer = open_model(DEFAULT)
+    list(score_files(scorer, paths[:4]))
+
+    wall, processor = time.perf_counter(), time.process_time()
+    failed = sum(row["value"] is None for _, rows in score_files(scorer, paths) for row in rows)
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    print(f"{len(paths)} photographs, {failed} without a score: {len(paths) / wall:.1f} a second")
+    print(f"  {1000 * wall / len(paths):.1f} ms each, {1000 * processor / len(paths):.1f} ms of processor time")
+
+    print("processor time of each stage, one photograph after another:")
+    stages = stage_seconds(paths[:50], scorer)
+    for name, seconds in stages.items():
+        share = seconds / sum(stages.values())
+        print(f"  {name:10} {1000 * seconds / len(paths[:50]):6.1f} ms {share:6.1%}")
+
+
+def stage_seconds(paths: list[Path], scorer: BaseScorer) -> dict[str, float]:
+    """Processor seconds for each stage of the photographs with a face, one photograph after another."""
+    spent: dict[str, float] = defaultdict(float)
+
+    def timed(stage: str, work: Callable[..., Any], *given: Any) -> Any:
+        began = time.process_time()
+        result = work(*given)
+        spent[stage] += time.process_time() - began
+        return result
+
+    config = scorer.config
+    for path in paths:
+        photo = timed("decoding", read_image, path)
+        found = timed("first pass", faces._unsettled, photo, faces.BYSTANDER)
+        if not found:
+            continue
+        settled = timed("settling", faces._settle, photo, faces.choose_main(found, photo.size))
+        aligned = timed("aligning", faces.align_face, photo, settled)
+        square = fit_square(Image.fromarray(aligned.image), config.resize, config.crop)
+        timed("network", scorer.score_pixels, np.ascontiguousarray(square.transpose(2, 0, 1))[None])
+    return spent
+
+
+if __name__ == "__main__":
+    main()
