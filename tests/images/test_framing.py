@@ -72,9 +72,9 @@ def test_every_way_to_frame_an_image_gives_the_same_pixels(pictures, detector, t
         assert np.array_equal(trained, [framer.pixels(path).transpose(2, 0, 1) for path in pictures])
 
 
-def test_packs_of_earlier_versions_are_still_found(pictures, detector, tmp_path):
-    def old_key(paths, resize):
-        digest = hashlib.sha256(f"1 {resize} face 1\n".encode())
+def test_packs_of_the_same_detector_alone_are_found_again(pictures, detector, tmp_path):
+    def key(paths, resize, face_version):
+        digest = hashlib.sha256(f"1 {resize} face {face_version}\n".encode())
         for path in paths:
             state = path.stat()
             known = f"{path.parent.resolve()}\0{path.name}\0{state.st_size} {state.st_mtime_ns}\n"
@@ -83,7 +83,8 @@ def test_packs_of_earlier_versions_are_still_found(pictures, detector, tmp_path)
 
     cached_images(pictures, 24, tmp_path / "cache", framing="face")
     (kept,) = (tmp_path / "cache" / "images").glob("*.npy")
-    assert kept.stem == old_key(pictures, 24)
+    assert kept.stem == key(pictures, 24, 2)
+    assert kept.stem != key(pictures, 24, 1)
 
 
 def test_faces_are_looked_for_once(pictures, detector, tmp_path):
