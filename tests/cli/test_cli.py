@@ -267,6 +267,7 @@ def test_a_ranking_as_a_page_and_a_score_explained(uol, model_folder, image_file
         assert picture.width >= 1000
 
 
+@pytest.mark.slow
 def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp_path):
     image = sorted(image_files.iterdir())[0]
     (tmp_path / "empty").mkdir()
