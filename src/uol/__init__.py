@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "BaseScorer", "CallError", "Comparison", "ImageError", "Ranked", "RatedImages", "Ratings", "Scale", "Score",
-    "Scorer", "UolError", "__version__", "load", "open_model",
+    "Scorer", "Unranked", "UolError", "__version__", "load", "open_model",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages
     from uol.ratings.ratings import Ratings
     from uol.ratings.scale import Scale
-    from uol.scoring.base import BaseScorer, Comparison, Ranked, Score
+    from uol.scoring.base import BaseScorer, Comparison, Ranked, Score, Unranked
     from uol.scoring.base import BaseScorer as Scorer
     from uol.scoring.released import open_model
 
@@ -26,7 +26,7 @@ _MODULES = {
     "uol.ratings.rated_images": ("RatedImages",),
     "uol.ratings.ratings": ("Ratings",),
     "uol.ratings.scale": ("Scale",),
-    "uol.scoring.base": ("BaseScorer", "Comparison", "Ranked", "Score"),
+    "uol.scoring.base": ("BaseScorer", "Comparison", "Ranked", "Score", "Unranked"),
     "uol.scoring.released": ("open_model",),
 }
 

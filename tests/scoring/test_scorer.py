@@ -175,6 +175,32 @@ def test_too_few_anchors_and_no_images(scorer, drawn_b):
         scorer.score(["nowhere.jpg"])
 
 
+def test_errors_take_the_place_of_scores(scorer, drawn, tmp_path):
+    closed = Image.fromarray(drawn.images[1])
+    closed.close()
+    (tmp_path / "cut.png").write_bytes(b"\x89PNG")
+    images = [drawn.images[0], "nowhere.jpg", closed, tmp_path / "cut.png", drawn.images[2], np.zeros((4, 4)), None]
+    answers = scorer.score(images, batch_size=2, errors="return")
+    assert values([answers[0], answers[4]]) == pytest.approx(values(scorer.score([drawn.images[0], drawn.images[2]])))
+    assert all(isinstance(answers[k], ImageError) for k in (1, 2, 3, 5, 6))
+    assert str(answers[1]) == "nowhere.jpg: no such image file"
+    assert str(answers[2]).startswith("image 2: not a readable image")
+    assert "image 5: an image array must be uint8" in str(answers[5])
+    ranked = scorer.rank(images, errors="return")
+    assert sorted(place.index for place in ranked[:2]) == [0, 4]
+    assert [(place.index, str(place.error)) for place in ranked[2:]] == [(k, str(answers[k])) for k in (1, 2, 3, 5, 6)]
+    with pytest.raises(ImageError, match="nowhere.jpg: no such"):
+        scorer.score(images)
+    with pytest.raises(CallError, match='errors must be "raise" or "return"'):
+        scorer.score(images, errors="ignore")
+
+
+@pytest.mark.parametrize("images", [None, 3, b"photo.jpg", {"photo.jpg": 1}, object()])
+def test_what_is_no_image_is_refused(scorer, images):
+    with pytest.raises(CallError, match="images are paths, PIL images or uint8 arrays"):
+        scorer.score(images)
+
+
 def test_comparisons_are_as_sure_as_held_out_images_show(trained, drawn):
     packed = PackedImages.pack(drawn, trained.scorer.config)
     gaussians = trained.scorer.embed_pixels(packed.centre)

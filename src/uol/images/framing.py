@@ -6,6 +6,7 @@ image → the whole image, or its aligned main face → a square of `resize` pix
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
@@ -13,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from uol.errors import CallError, ImageError
+from uol.errors import CallError, ImageError, UolError
 from uol.images.detector import opencv
 from uol.images.face_cache import FaceCache
-from uol.images.faces import AlignedFace, FaceError, find_face, find_faces
+from uol.images.faces import AlignedFace, find_face, find_faces
 from uol.images.read import ImageLike, Images, read_image
 
 Framing: TypeAlias = Literal["whole", "face"]
@@ -93,13 +94,29 @@ def pack_images(
     """Frame images, resize each to `resize` × `resize` and keep the central `crop` square: (n, 3, size, size)."""
     framer, size = Framer(resize, crop, framing), resize if crop is None else crop
     packed = np.empty((len(images), 3, size, size), np.uint8)
-    for row, image in enumerate(images):
-        try:
-            packed[row] = framer.pixels(image).transpose(2, 0, 1)
-        except FaceError as error:
-            named = isinstance(image, str | os.PathLike)
-            raise FaceError(f"{'' if named else f'image {row}: '}{error}") from error
+    for row, pixels in enumerate(frame_each(images, framer)):
+        if isinstance(pixels, ImageError):
+            raise pixels
+        packed[row] = pixels
     return packed
+
+
+def frame_each(images: Images, framer: Framer, first: int = 0) -> Iterator[Pixels | ImageError]:
+    """The pixels (3, crop, crop) of each image, or the error for which it has none.
+
+    An error names the file, or the image's number, counted from `first`.
+    """
+    framer.check_packages()
+    for number, image in enumerate(images, first):
+        named = isinstance(image, str | os.PathLike)
+        try:
+            yield framer.pixels(image).transpose(2, 0, 1)
+        except ImageError as error:
+            yield error if named else type(error)(f"image {number}: {error}").with_traceback(error.__traceback__)
+        except UolError:  # not this image's fault
+            raise
+        except Exception as error:  # a fault in a decoder or the detector costs this image, not the others
+            yield ImageError(reason(os.fspath(image) if named else f"image {number}", error))
 
 
 def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> Pixels:

@@ -33,7 +33,10 @@ def read_image(image: ImageLike) -> Image.Image:
     if isinstance(image, np.ndarray):
         return _from_array(image)
     if isinstance(image, Image.Image):
-        return _to_rgb(image)
+        try:
+            return _to_rgb(image)
+        except Exception as error:  # closed, or read from a file that is damaged or gone
+            raise ImageError(f"not a readable image ({_reason(error)})") from error
     if not isinstance(image, str | os.PathLike):
         raise ImageError(f"an image is a path, a PIL image or a uint8 array, not {type(image).__name__}")
     path = Path(image)

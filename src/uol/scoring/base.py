@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
-from uol.errors import CallError
-from uol.images.framing import pack_images
+from uol.errors import CallError, ImageError
+from uol.images.framing import frame_each, pack_images
 from uol.images.read import ImageLike, Images
 from uol.order.calibration import Calibration
 from uol.order.config import ModelConfig, ScoringConfig
@@ -82,6 +83,15 @@ class Ranked:
     image: ImageLike
     score: Score
     tied: bool
+
+
+@dataclass(frozen=True)
+class Unranked:
+    """An image that has no place in a ranking, and why."""
+
+    index: int
+    image: ImageLike
+    error: ImageError
 
 
 class Embedded(Protocol):
@@ -174,14 +184,43 @@ class BaseScorer(ABC):
         """How many images to score at once."""
         return 32
 
-    def score(self, images: Images | ImageLike, batch_size: int | None = None) -> list[Score]:
-        """Score images given as paths, PIL images or uint8 arrays."""
+    @overload
+    def score(
+        self, images: Images | ImageLike, batch_size: int | None = None, *, errors: Literal["raise"] = "raise"
+    ) -> list[Score]: ...
+
+    @overload
+    def score(
+        self, images: Images | ImageLike, batch_size: int | None = None, *, errors: Literal["return"]
+    ) -> list[Score | ImageError]: ...
+
+    def score(
+        self,
+        images: Images | ImageLike,
+        batch_size: int | None = None,
+        *,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> list[Score] | list[Score | ImageError]:
+        """Score images given as paths, PIL images or uint8 arrays.
+
+        An image that cannot be scored raises `ImageError`; with errors="return" the error takes the place of its score
+        and the other images are scored.
+        """
+        check_errors(errors)
         images = as_sequence(images)
         batch_size = self.batch_size if batch_size is None else batch_size
         if batch_size < 1:
             raise CallError(f"batch_size must be at least 1, not {batch_size}")
-        batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
-        return [score for batch in batches for score in self.score_pixels(self.framed(batch))]
+        answers: list[Score | ImageError] = []
+        for start in range(0, len(images), batch_size):
+            framed = list(frame_each(images[start : start + batch_size], self.config.framer(), start))
+            failed = [one for one in framed if isinstance(one, ImageError)]
+            if failed and errors == "raise":
+                raise failed[0]
+            pixels = [one for one in framed if not isinstance(one, ImageError)]
+            scores = iter(self.score_pixels(np.ascontiguousarray(np.stack(pixels))) if pixels else ())
+            answers += [one if isinstance(one, ImageError) else next(scores) for one in framed]
+        return answers
 
     def score_exactly(self, pixels: Pixels | Tensor) -> list[Score]:
         """Score framed images in float32 throughout, also on a GPU, as tables of results require."""
@@ -191,16 +230,35 @@ class BaseScorer(ABC):
         """The probabilities that the panel would rate the first image below, similar to or above the second."""
         return self.compare_pixels(*self.framed([first, second]))
 
-    def rank(self, images: Images, batch_size: int | None = None) -> list[Ranked]:
-        """Rank images from best to worst; images whose interval overlaps that of a rank's best share the rank."""
+    @overload
+    def rank(
+        self, images: Images, batch_size: int | None = None, *, errors: Literal["raise"] = "raise"
+    ) -> list[Ranked]: ...
+
+    @overload
+    def rank(
+        self, images: Images, batch_size: int | None = None, *, errors: Literal["return"]
+    ) -> list[Ranked | Unranked]: ...
+
+    def rank(
+        self, images: Images, batch_size: int | None = None, *, errors: Literal["raise", "return"] = "raise"
+    ) -> list[Ranked] | list[Ranked | Unranked]:
+        """Rank images from best to worst; images whose interval overlaps that of a rank's best share the rank.
+
+        With errors="return", images that cannot be scored come last, each as `Unranked`.
+        """
+        check_errors(errors)
         images = as_sequence(images)
-        scores = self.score(images, batch_size)
-        order = sorted(range(len(scores)), key=lambda i: -scores[i].value)
+        answers = self.score(images, batch_size, errors=errors)
+        scores = {i: answer for i, answer in enumerate(answers) if isinstance(answer, Score)}
+        order = sorted(scores, key=lambda i: -scores[i].value)
         ranks = rank_with_ties([scores[i] for i in order])
         count = Counter(ranks)
-        return [
+        ranked: list[Ranked | Unranked] = [
             Ranked(rank, i, images[i], scores[i], tied=count[rank] > 1) for rank, i in zip(ranks, order, strict=True)
         ]
+        failed = ((i, answer) for i, answer in enumerate(answers) if isinstance(answer, ImageError))
+        return ranked + [Unranked(i, images[i], error) for i, error in failed]
 
     def anchor(self, rated: RatedImages) -> BaseScorer:
         """The same model on another panel's scale: its rated images become the references; nothing is trained.
@@ -236,6 +294,12 @@ def rank_with_ties(scores: Sequence[Score]) -> list[int]:
             leader = place
         ranks.append(leader + 1)
     return ranks
+
+
+def check_errors(errors: str) -> None:
+    """Refuse an unknown way of treating images that cannot be scored."""
+    if errors not in ("raise", "return"):
+        raise CallError(f'errors must be "raise" or "return", not {errors!r}')
 
 
 def check_anchors(rated: RatedImages) -> None:
@@ -275,11 +339,15 @@ def answered(submitted: Iterable[Callable[[], Answer]], ahead: int = 2) -> Gener
 
 def as_sequence(images: Images | ImageLike) -> Images:
     """One image as a list of one; several unchanged."""
-    single = isinstance(images, (str, os.PathLike)) or hasattr(images, "getexif")
-    if single or (isinstance(images, np.ndarray) and (images.ndim == 2 or images.ndim == 3)):
-        return [images]  # type: ignore[list-item]
-    if not hasattr(images, "__getitem__"):
-        images = list(images)  # type: ignore[arg-type]
-    if len(images) == 0:  # type: ignore[arg-type]
+    given: object = images  # callers without type checks give anything
+    if isinstance(given, np.ndarray):
+        several: Images = [given] if given.ndim < 4 else given
+    elif isinstance(given, str | os.PathLike | Image.Image):
+        several = [given]
+    elif isinstance(given, Iterable) and not isinstance(given, bytes | bytearray | Mapping):
+        several = given if isinstance(given, Sequence) else list(given)
+    else:
+        raise CallError(f"images are paths, PIL images or uint8 arrays, not {type(given).__name__}")
+    if len(several) == 0:
         raise CallError("no images were given")
-    return images  # type: ignore[return-value]
+    return several
