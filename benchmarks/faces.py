@@ -17,7 +17,8 @@ from PIL import Image
 
 from uol.images import faces
 from uol.images.framing import fit_square
-from uol.images.read import find_images, read_image
+from uol.images.paths import find_images
+from uol.images.read import read_image
 from uol.scoring.base import BaseScorer
 from uol.scoring.bulk import score_files
 from uol.scoring.released import DEFAULT, open_model

@@ -28,7 +28,8 @@ from torch import Tensor
 from scoring import scorer_of
 from uol.images.framing import FramedFile, Framer
 from uol.images.parallel_reading import can_share
-from uol.images.read import find_images, read_image
+from uol.images.paths import find_images
+from uol.images.read import read_image
 from uol.order.config import ModelConfig
 from uol.scoring.bulk import score_files, whole_batches
 from uol.scoring.folder import load_scorer

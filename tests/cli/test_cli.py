@@ -238,6 +238,21 @@ def test_lists_may_have_blank_lines_and_missing_files(uol, model_folder, image_f
     assert "1 of 2 images" in err
 
 
+def test_a_missing_file_among_several_costs_only_its_row(uol, model_folder, image_files, tmp_path):
+    good, gone = sorted(image_files.iterdir())[0], tmp_path / "gone.jpg"
+    (tmp_path / "film.mov").write_text("")
+    shutil.copy(good, tmp_path / "copy.png")
+    code, out, err = uol("score", good, gone, "x" * 300, tmp_path, "--model", model_folder, "--json")
+    rows = json.loads(out)
+    assert code == 1
+    assert [row["error"] is None for row in rows] == [True, False, False, True]
+    assert "no such image file" in rows[1]["error"]
+    assert "passed over 1 others: 1 .mov" in err
+    code, out, err = uol("score", gone, tmp_path / "nowhere.jpg", "--model", model_folder, "--json")
+    assert (code, out) == (2, "")
+    assert "gone.jpg: no such file or folder" in err
+
+
 def test_wrong_calls_are_refused_before_anything_is_scored(uol, model_folder, image_files, ratings_file, tmp_path):
     model = ("--model", model_folder)
     for call, told in [

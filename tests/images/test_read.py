@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import os
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
 
 import numpy as np
@@ -13,8 +15,10 @@ import pytest
 from PIL import Image
 
 from uol.errors import CallError, ImageError
+from uol.images.face_cache import FaceCache
 from uol.images.framing import fit_square, pack_images
-from uol.images.read import find_images, read_image
+from uol.images.paths import find_images
+from uol.images.read import read_image
 
 RED = (255, 0, 0)
 
@@ -26,12 +30,56 @@ def ramp():
     return Image.fromarray(values.astype(np.uint8)).convert("RGB")
 
 
-@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "webp", "tif", "gif", "ppm"])
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "webp", "tif", "gif", "ppm", "jp2", "avif"])
 def test_usual_formats(tmp_path, ramp, suffix):
     ramp.save(tmp_path / f"image.{suffix}")
     found = read_image(tmp_path / f"image.{suffix}")
     assert found.mode == "RGB"
     assert np.abs(np.asarray(found, int) - np.asarray(ramp, int)).mean() < 4
+
+
+@pytest.mark.parametrize("name", ["image.heic", "named.jpg"])
+def test_photographs_of_telephones(tmp_path, ramp, name):
+    from pillow_heif import from_pillow
+
+    from_pillow(ramp).save(tmp_path / "image.heic", quality=90)
+    (tmp_path / "image.heic").rename(tmp_path / name)
+    assert np.abs(np.asarray(read_image(tmp_path / name), int) - np.asarray(ramp, int)).mean() < 4
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+def test_a_good_picture_with_broken_exif_is_read(tmp_path, ramp, suffix):
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    exif[0x010F] = "a camera"
+    whole = exif.tobytes()
+    # two entries: the orientation, 3, and settings of the camera that lie outside the file
+    outside = b"Exif\0\0MM\0*" + struct.pack(">IHHHIHHHHIII", 8, 2, 0x0112, 3, 1, 3, 0, 0x8769, 4, 1, 0xFFFF, 0)
+    upside_down = ramp.rotate(180)
+    broken = [whole[:9], whole[:-3], b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0nonsense", outside]
+    for number, content in enumerate(broken):
+        path = tmp_path / f"{number}.{suffix}"
+        upside_down.save(path, exif=content, quality=95)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's
+            found = np.asarray(read_image(path), int)
+        expected = ramp if number == 4 else upside_down  # the last has its orientation still
+        assert np.abs(found - np.asarray(expected, int)).mean() < 4, number
+
+
+def test_what_is_no_file_has_its_name(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "folder.jpg").mkdir()
+    long = tmp_path / ("x" * 300 + ".jpg")
+    for path, words in {
+        tmp_path / "pipe.jpg": "a pipe, not an image", tmp_path / "folder.jpg": "a folder, not an image",
+        "/dev/null": "a device, not an image", tmp_path / "gone.jpg": "no such image file",
+        long: "cannot be read", "nul\0.jpg": "cannot be read", tmp_path / "pipe.jpg" / "x.jpg": "no such image file",
+    }.items():  # fmt: skip
+        with pytest.raises(ImageError, match=words):
+            read_image(path)
+        with pytest.raises(ImageError, match=words):
+            FaceCache(tmp_path / "cache").get(path)
 
 
 def test_packed_images(tmp_path, ramp):
@@ -141,6 +189,26 @@ def test_finding_images(tmp_path, ramp):
         find_images(tmp_path / "none")
     with pytest.raises(CallError, match="no such folder"):
         find_images(tmp_path / "nowhere")
+
+
+def test_a_folder_says_what_it_passed_over(tmp_path, ramp):
+    (tmp_path / ".thumbnails").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("a.jpg", ".b.jpg", ".thumbnails/a.jpg"):
+        ramp.save(tmp_path / name)
+    for name in ("film.mov", "film2.MOV", "README", ".DS_Store", "elsewhere/notes.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / "pipe.png")
+    lines = []
+    assert find_images(tmp_path, lines.append) == [tmp_path / "a.jpg"]
+    assert lines == [
+        f"{tmp_path}: 1 images; passed over 9 others: 2 .mov, 1 .txt, 1 hidden, 1 hidden folders, 1 linked folders, "
+        "1 links to nothing, 1 pipes or devices, 1 without an ending"
+    ]
+    with pytest.raises(CallError, match=r"no images in this folder \(passed over: 1 .txt; looked for"):
+        find_images(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize("wrong", [None, b"bytes", 3])

@@ -55,8 +55,8 @@ def _options(
 
 def main() -> None:
     """Run the command line: results on stdout, messages on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
-    # Pillow's warning about images of 89 megapixels and more: `uol.images.read` checks the size and raises an error.
-    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
+    # Pillow's on large images, whose size `uol.images.read` checks, and on damaged EXIF, which it does without.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
         app()
     except UolError as error:

@@ -232,7 +232,7 @@ def align(
     """
     from uol.images.align_folder import align_into
 
-    images, names = chosen.photographs(out)
+    images, names = chosen.photographs(out, say)
     with progress_bar("aligning", len(names)) as update:
         rows = align_into(out, images, names, size, lambda done, _: update(done))
     failed = [row._asdict() for row in rows if row.face is None]

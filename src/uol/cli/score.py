@@ -26,7 +26,7 @@ from uol.cli.options import (
 )
 from uol.cli.output import load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
-from uol.errors import CallError
+from uol.errors import CallError, ImageError
 from uol.scoring.released import DEFAULT
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def score(
     from uol.scoring.released import open_model
 
     _check_format(as_json, as_csv)
-    paths = expand_paths(images, sys.stdin)
+    paths = expand_paths(images, sys.stdin, say)
     check_targets(paths, out, explain)
     check_cache(images, face_cache)
     if explain is not None:
@@ -107,11 +107,14 @@ def compare(
 
     Example: uol compare a.jpg b.jpg
     """
+    from uol.images.read import check_file
     from uol.scoring.released import open_model
 
     for path in (first, second):
-        if not path.is_file():
-            raise CallError(f"{path}: no such image file")
+        try:
+            check_file(path)
+        except ImageError as error:
+            raise CallError(str(error)) from error
     comparison = open_model(model, runtime.value, device.value).compare(first, second)._asdict()
     if as_json:
         print_json({"first": str(first), "second": str(second), **comparison})
@@ -144,7 +147,7 @@ def rank(
     from uol.scoring.rows import rank_rows
 
     _check_format(as_json, as_csv)
-    paths = expand_paths(images, sys.stdin)
+    paths = expand_paths(images, sys.stdin, say)
     check_targets(paths, out, html)
     check_cache(images, face_cache)
     if out is not None:

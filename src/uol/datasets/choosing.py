@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,15 +65,18 @@ class DataChoice:
             options["scale"] = self.scale
         return datasets.load(name, folder, **options, **_settings(self.read))
 
-    def photographs(self, out: Path) -> tuple[Images, list[str]]:
-        """Images and their names, rated or not; those in the folder `out` do not count."""
+    def photographs(self, out: Path, report: Callable[[str], None]) -> tuple[Images, list[str]]:
+        """Images and their names, rated or not; those in the folder `out` do not count.
+
+        `report` receives a line on the files that a folder has besides images.
+        """
         if self.named or self.table is not None:
             rated = self.load()
             return rated.images, list(rated.names)
-        from uol.images.read import find_images
+        from uol.images.paths import find_images
 
         folder = self._folder()
-        paths = [path for path in find_images(folder) if out.resolve() not in path.resolve().parents]
+        paths = [path for path in find_images(folder, report) if out.resolve() not in path.resolve().parents]
         if not paths:
             raise CallError(f"{folder}: all images in it are those of {out}; give the folder of the photographs")
         return paths, [path.relative_to(folder).as_posix() for path in paths]

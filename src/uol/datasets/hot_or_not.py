@@ -13,7 +13,7 @@ import pandas as pd
 from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.matching import ImageIndex
 from uol.errors import UolError
-from uol.images.read import find_images
+from uol.images.paths import find_images
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.scale import Scale
 

@@ -12,7 +12,7 @@ from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.matching import ImageIndex, plain_stem
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import UolError
-from uol.images.read import find_images
+from uol.images.paths import find_images
 from uol.ratings.rated_images import Floats, Indices, RatedImages, Split
 from uol.ratings.ratings import Ratings
 from uol.ratings.scale import Scale

@@ -16,7 +16,7 @@ from uol.datasets.checks import split_folds
 from uol.datasets.dataset_info import DatasetInfo, examples
 from uol.datasets.tables import numbers, read_table, texts
 from uol.errors import CallError, UolError
-from uol.images.read import find_images
+from uol.images.paths import find_images
 from uol.ratings.rated_images import Floats, RatedImages
 from uol.ratings.scale import Scale
 

@@ -18,7 +18,7 @@ from uol.datasets.missing_codes import doubtful_values, guess_scale
 from uol.datasets.own_columns import Columns, Kind, find_image_column, find_roles, melt_raters_in_rows
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import CallError, UolError
-from uol.images.read import find_images
+from uol.images.paths import find_images
 from uol.ratings.rated_images import Floats, RatedImages, Split
 from uol.ratings.ratings import Ratings
 from uol.ratings.scale import Scale

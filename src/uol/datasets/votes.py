@@ -15,7 +15,7 @@ from uol.datasets.dataset_info import DatasetInfo
 from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.tables import find_column, read_table, texts
 from uol.errors import CallError, UolError
-from uol.images.read import find_images
+from uol.images.paths import find_images
 from uol.order.order import Integers, Order
 from uol.order.scale_values import scale_values
 from uol.ratings.rated_images import RatedImages

@@ -18,7 +18,7 @@ from PIL import Image
 from uol.errors import ImageError, UolError
 from uol.images.detector import opencv
 from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
-from uol.images.read import ImageLike, read_image
+from uol.images.read import ImageLike, check_file, read_image
 from uol.storage.files import replacing, write_json
 
 VERSION = 2  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
@@ -67,6 +67,7 @@ class FaceCache:
         """Where an image's entry is, without its suffix."""
         digest = hashlib.sha256(f"{VERSION} {self.size} ".encode())
         if isinstance(image, str | os.PathLike):
+            check_file(Path(image))
             try:
                 digest.update(Path(image).read_bytes())
             except OSError as error:

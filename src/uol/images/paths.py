@@ -3,40 +3,98 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from uol.errors import CallError
-from uol.images.read import find_images
+from uol.images.read import SUFFIXES
+
+Report: TypeAlias = Callable[[str], None]
+
+_OF_SYSTEMS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})  # nobody misses them
 
 
-def expand_paths(names: Iterable[str], listed: Iterable[str] = ()) -> list[Path]:
+def find_images(folder: str | os.PathLike[str], report: Report = lambda line: None) -> list[Path]:
+    """All image files below `folder`, sorted; hidden files and folders are passed over.
+
+    `report` receives one line on what was passed over and why, if anything was.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise CallError(f"{root}: no such folder")
+    found, passed = _search(root)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(passed.items()))
+    if not found:
+        looked = f"looked for {', '.join(sorted(SUFFIXES))}"
+        raise CallError(f"{root}: no images in this folder ({f'passed over: {reasons}; ' if passed else ''}{looked})")
+    if passed:
+        report(f"{root}: {len(found)} images; passed over {passed.total()} others: {reasons}")
+    return found
+
+
+def _search(root: Path) -> tuple[list[Path], Counter[str]]:
+    """The image files below a folder, and how many others there are for each reason to pass them over."""
+    found: list[Path] = []
+    passed: Counter[str] = Counter()
+    unreadable: list[OSError] = []
+    for folder, folders, files in os.walk(root, onerror=unreadable.append):
+        here = Path(folder)
+        for name in files:
+            path = here / name
+            suffix = path.suffix.lower()
+            if name in _OF_SYSTEMS:
+                continue
+            if name.startswith("."):
+                passed["hidden"] += 1
+            elif suffix not in SUFFIXES:
+                passed[suffix if suffix else "without an ending"] += 1
+            elif not path.is_file():
+                passed["links to nothing" if path.is_symlink() else "pipes or devices"] += 1
+            else:
+                found.append(path)
+        hidden = [name for name in folders if name.startswith(".")]
+        linked = [name for name in folders if name not in hidden and (here / name).is_symlink()]
+        passed["hidden folders"] += len(hidden)
+        passed["linked folders"] += len(linked)
+        folders[:] = [name for name in folders if name not in hidden]
+    passed["folders that cannot be read"] += len(unreadable)
+    return sorted(found), +passed
+
+
+def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Report = lambda line: None) -> list[Path]:
     """The files that names stand for, each once: files, the images of folders, and what patterns match.
 
-    `-` stands for the lines of `listed`. A name must exist; a missing file of the list stays in it, so that it gets a
-    row with the reason, like a broken one.
+    `-` stands for the lines of `listed`. A missing file of the list, or of several names, stays and gets a row with the
+    reason, like a broken one; one name at least must exist. `report` receives a line on what folders passed over.
     """
-    found: list[Path] = []
+    names, found = list(names), []
     for name in names:
         if name == "-":
             lines = (line.rstrip("\r\n").removeprefix("\ufeff") for line in listed)
-            found += [path for line in lines if line.strip() for path in _expand(line, missing_ok=True)]
+            found += [path for line in lines if line.strip() for path in _expand(line, True, report)]
         else:
-            found += _expand(name)
+            found += _expand(name, len(names) > 1, report)
     if not found:
         raise CallError("no images were given")
+    if "-" not in names and not any(map(os.path.exists, found)):
+        raise CallError(f"{found[0]}: no such file or folder")
     return list(dict.fromkeys(found))
 
 
-def _expand(name: str, missing_ok: bool = False) -> list[Path]:
+def _expand(name: str, missing_ok: bool, report: Report) -> list[Path]:
     path = Path(name)
     try:
         if path.is_dir():
-            return find_images(path)
+            return find_images(path, report)
         if path.exists():
             return [path]
         matches = sorted(Path(match) for match in glob.glob(name, recursive=True))
     except (OSError, ValueError) as error:  # names that no file can have
+        if missing_ok:
+            return [path]
         raise CallError(f"{name[:100]!r}: not the name of a file ({error})") from error
     files = [match for match in matches if match.is_file()]
     if not files and not missing_ok:

@@ -1,27 +1,41 @@
-"""Read image files of any format as upright 8-bit RGB, and find them in folders."""
+"""Read image files of any format as upright 8-bit RGB."""
 
 from __future__ import annotations
 
 import bz2
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import Image, UnidentifiedImageError
 
-from uol.errors import CallError, ImageError
+from uol.errors import ImageError
 
 ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]
 
 Images: TypeAlias = Sequence[ImageLike] | npt.NDArray[np.uint8]
 """Many images: a list of them, or one uint8 array (n, H, W, 3)."""
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm"})
+SUFFIXES = frozenset({
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm",
+    ".heic", ".heif", ".hif", ".avif", ".jp2", ".j2k", ".jpf", ".jpx",
+})  # fmt: skip
 MAX_PIXELS = 150_000_000  # a 40 MB photograph passes; a header that claims 50,000 × 50,000 does not
 _BACKGROUND = (255, 255, 255)  # behind transparent pixels
+_NO_FILES = {
+    stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}  # fmt: skip
+_ORIENTATION = 0x0112  # the EXIF tag of how the camera was held
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}  # fmt: skip
 
 
 def read_image(image: ImageLike) -> Image.Image:
@@ -40,11 +54,10 @@ def read_image(image: ImageLike) -> Image.Image:
     if not isinstance(image, str | os.PathLike):
         raise ImageError(f"an image is a path, a PIL image or a uint8 array, not {type(image).__name__}")
     path = Path(image)
-    if not path.is_file():
-        raise ImageError(f"{path}: {'a folder, not an image' if path.is_dir() else 'no such image file'}")
+    check_file(path)
     try:
         packed = path.suffix.lower() == ".bz2"  # as the FERET discs hold their images
-        with Image.open(bz2.open(path) if packed else path) as opened:
+        with _open(bz2.open(path) if packed else path) as opened:
             width, height = opened.size
             if width * height > MAX_PIXELS:
                 raise ImageError(f"{path}: {width} × {height} pixels is more than the {MAX_PIXELS:,} allowed")
@@ -55,19 +68,17 @@ def read_image(image: ImageLike) -> Image.Image:
         raise ImageError(f"{path}: not a readable image ({_reason(error)})") from error
 
 
-def find_images(folder: str | os.PathLike[str]) -> list[Path]:
-    """All image files below `folder`, sorted; hidden files are skipped."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise CallError(f"{root}: no such folder")
-    found = sorted(
-        path
-        for path in root.rglob("*")
-        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
-    )
-    if not found:
-        raise CallError(f"{root}: no images in this folder (looked for {', '.join(sorted(SUFFIXES))})")
-    return found
+def check_file(path: Path) -> None:
+    """Refuse what is no file: reading a pipe or a device could wait for ever."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise ImageError(f"{path}: no such image file") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise ImageError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if not stat.S_ISREG(mode):
+        kind = next((kind for is_kind, kind in _NO_FILES.items() if is_kind(mode)), "no file")
+        raise ImageError(f"{path}: {kind}, not an image")
 
 
 def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
@@ -77,8 +88,27 @@ def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
     return _to_rgb(Image.fromarray(array))
 
 
+def _open(file: Path | bz2.BZ2File) -> Image.Image:
+    """Open an image file; HEIC, as telephones write it, by a package that takes 0.1 s to import."""
+    try:
+        return Image.open(file)
+    except UnidentifiedImageError:
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener(thumbnails=False)
+        return Image.open(file)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # damaged EXIF does not damage the picture
+        turn = None
+    return image if turn is None else image.transpose(turn)
+
+
 def _to_rgb(image: Image.Image) -> Image.Image:
-    image = ImageOps.exif_transpose(image)
+    image = _upright(image)
     if image.mode.startswith("I") or image.mode == "F":  # 16 or 32 bits per pixel: PIL would clip, not scale
         values = np.asarray(image, np.float64)
         highest = float(values.max(initial=0))
