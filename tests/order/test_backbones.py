@@ -47,6 +47,17 @@ def test_a_transformer_gives_maps_of_its_patches():
     assert Backbone("test_resnet").as_maps(convolved) is convolved
 
 
+def test_maps_with_channels_last_are_turned():
+    backbone = Backbone("sam2_hiera_tiny").eval()
+    images = torch.randint(0, 256, (1, 3, 96, 96), dtype=torch.uint8)
+    with torch.no_grad():
+        maps = backbone.feature_maps(images)
+        assert backbone(images).shape == (1, backbone.width)
+    turned = backbone.as_maps(maps)
+    assert tuple(turned.shape[1:]) == backbone.map_shape(96) == (backbone.width, 3, 3)
+    assert torch.equal(turned[0, :, 2, 0], maps[0, 2, 0])
+
+
 def test_a_transformer_for_images_of_another_size_has_its_places_resampled(tmp_path):
     source, larger, same = (Backbone("test_vit", image_size=size) for size in (64, 96, 64))
     weights = {key: tensor.contiguous() for key, tensor in source.net.state_dict().items()}

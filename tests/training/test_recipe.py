@@ -36,6 +36,7 @@ RESOLVED = {  # digests of the settings of each recipe that differ from the defa
     "distilled": "0b15f5bc3b55",
     "fast": "8afff0dac4df",
     "half": "394acc09660e",
+    "hiera": "e637b9e29236",
     "matched": "d00639f7d960",
     "paper": "7f62896cf558",
     "paper-calibrated": "c5584a90e5f8",
@@ -87,7 +88,7 @@ def test_shipped_recipes_are_valid_and_survive_a_round_trip(name, tmp_path):
     assert timm.is_model(recipe.model.backbone)
 
 
-@pytest.mark.parametrize("name", ["xception", "transformer"])
+@pytest.mark.parametrize("name", ["xception", "transformer", "hiera"])
 def test_other_kinds_of_network_differ_from_strong_in_how_they_learn_alone(name):
     own, strong = load_recipe(name), load_recipe("strong", {"model.levels": 5})
     changed = {field for field in type(own).model_fields if getattr(own, field) != getattr(strong, field)}

@@ -87,8 +87,11 @@ class Backbone(nn.Module):
     def as_maps(self, features: Tensor) -> Tensor:
         """The last feature maps with their positions, (N, C, h, w): of a vision transformer's tokens those of patches.
 
-        What has no such positions stays as it is.
+        Maps with their channels last, such as Hiera's and Swin's, are turned; what has no positions stays as it is.
         """
+        shape = getattr(features, "shape", ())  # some networks give a list of maps, which has none
+        if len(shape) == 4 and shape[1] != self.width == shape[3]:
+            return features.permute(0, 3, 1, 2)
         if self._grid is None or features.ndim != 3:
             return features
         patches = features[:, self.net.num_prefix_tokens :].transpose(1, 2)
