@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -89,7 +89,7 @@ class Backbone(nn.Module):
 
         Maps with their channels last, such as Hiera's and Swin's, are turned; what has no positions stays as it is.
         """
-        shape = getattr(features, "shape", ())  # some networks give a list of maps, which has none
+        shape: Sequence[int] = getattr(features, "shape", ())  # some networks give a list of maps, which has none
         if len(shape) == 4 and shape[1] != self.width == shape[3]:
             return features.permute(0, 3, 1, 2)
         if self._grid is None or features.ndim != 3:
