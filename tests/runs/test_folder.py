@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,16 +88,32 @@ def test_a_folder_that_another_process_writes_is_refused_and_left_alone(held, dr
     folder, process = held
     before = sorted(path.name for path in folder.iterdir())
     packed = PackedImages.pack(drawn, quick_recipe().model)
-    with pytest.raises(CallError, match=r"run: another run is writing this folder; wait for it to end or choose"):
+    with pytest.raises(CallError, match=r"run: another command is writing this folder; wait for it to end or choose"):
         run(packed, quick_recipe(epochs=1), folder)
     code, out, err = uol("train", "--data", "synthetic", "--recipe", "demo", "--out", folder)
     assert (code, out) == (2, "")
-    assert err.strip().splitlines()[-1].endswith("wait for it to end or choose another --out")
+    assert err.strip().splitlines()[-1].endswith("wait for it to end or choose another folder")
     assert sorted(path.name for path in folder.iterdir()) == before
     process.kill()  # which releases it
     process.wait()
     run(packed, quick_recipe(epochs=1), folder)
     assert RunFolder(folder).checkpoint.is_file()
+    assert not (folder / ".lock").exists()
+
+
+def test_an_evaluation_is_not_written_while_another_process_writes(held, finished_run, drawn_b, uol, monkeypatch):
+    folder, process = held
+    shutil.copytree(finished_run, folder, dirs_exist_ok=True)
+    monkeypatch.setattr("uol.datasets.load", lambda *_, **__: drawn_b)
+    called = ("evaluate", folder / "model", "--data", "synthetic", "--json")
+    code, out, err = uol(*called)
+    assert (code, out) == (2, "")
+    assert "another command is writing this folder; wait for it to end" in err.strip().splitlines()[-1]
+    assert not (folder / "evaluations").exists()
+    process.kill()
+    process.wait()
+    assert uol(*called)[0] == 0
+    assert (folder / "evaluations" / "synthetic-b.json").is_file()
     assert not (folder / ".lock").exists()
 
 
@@ -107,5 +124,5 @@ def test_a_lock_counts_once_in_one_process_and_leaves_nothing(tmp_path):
             pass
         code = f"from uol.runs.folder import RunFolder\nRunFolder({str(folder)!r}).check_unlocked()"
         refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert "another run is writing this folder" in refused.stderr
+        assert "another command is writing this folder" in refused.stderr
     assert not (tmp_path / "a").exists()

@@ -227,6 +227,35 @@ def test_the_panels_of_a_joint_teacher_are_its_own(folded, drawn_b, tmp_path):
         check(inside, drawn_b, seed=1)
 
 
+@pytest.fixture(scope="module")
+def whole_run(drawn, drawn_b, tmp_path_factory):
+    """A run on all images of one panel, and on the training images of another."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    other = PanelSplit(PackedImages.pack(drawn_b, quick_recipe().model), "default", drawn_b.splits["default"])
+    assert trained(drawn, folder, "whole", WHOLE, beside=[other]) is None
+    return folder
+
+
+def test_a_whole_data_set_leaves_no_image_to_evaluate_its_model_on(whole_run, drawn, monkeypatch, uol):
+    monkeypatch.setattr("uol.datasets.load", lambda *_, **__: drawn)
+    for place in (whole_run, whole_run / "model"):
+        code, out, said = uol("evaluate", place, "--data", "synthetic")
+        assert (code, out) == (2, "")
+        assert "was trained on every image of synthetic-a: none is left to test it on" in said
+
+
+def test_another_panel_of_a_run_on_a_whole_set_is_evaluated_on_its_test_images(whole_run, drawn_b, monkeypatch, uol):
+    monkeypatch.setattr("uol.datasets.load", lambda *_, **__: drawn_b)
+    found = []
+    for place in (whole_run, whole_run / "panels" / "synthetic-b" / "model"):
+        code, out, said = uol("evaluate", place, "--data", "synthetic", "--json")
+        assert code == 0, said
+        found.append(json.loads(out))
+    assert [(one["split"], one["images"]) for one in found] == [("default", 20)] * 2
+    assert found[0]["mae"] == found[1]["mae"]
+    assert not (whole_run / "evaluations").exists()
+
+
 def test_teachers_are_looked_at_before_images_are_read(drawn, tmp_path, uol, monkeypatch):
     monkeypatch.setattr("uol.datasets.load", lambda *_, **__: drawn)
     monkeypatch.setattr(PackedImages, "pack", lambda *_: pytest.fail("images were read"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from uol.ratings.metrics import mae, rmse
 from uol.ratings.rated_images import Split
 from uol.runs.run import run
 from uol.scoring.ensemble import EnsembleScorer
-from uol.studies.anchoring import anchoring_curve
+from uol.studies.anchoring import anchoring_curve, measure_anchoring
 from uol.training.packed import PackedImages
 
 
@@ -67,3 +70,17 @@ def test_what_cannot_be_drawn_is_refused(trained, drawn_b, embedded):
         anchoring_curve(trained.scorer, drawn_b, embedded, split, (5,))
     with pytest.raises(CallError, match="needs a split with test images"):
         anchoring_curve(trained.scorer, drawn_b, embedded, Split(split.train, split.test[:0]))
+
+
+def test_panels_that_trained_the_model_or_its_teachers_are_refused(finished_run, drawn_b, tmp_path, monkeypatch):
+    monkeypatch.setenv("UOL_COMMIT", "ab" * 20)
+    values = json.loads((finished_run / "result.json").read_text())
+    taught_by = {"name": drawn_b.name, "fingerprint": drawn_b.fingerprint, "split": "default"}
+    values["provenance"]["teachers"] = [
+        {"model": "runs/teacher", "recipe": None, "seed": None, "commit": None, "weights": "ab", "data": [taught_by]}
+    ]
+    (tmp_path / "result.json").write_text(json.dumps(values))
+    (tmp_path / "model").symlink_to(finished_run / "model")
+    for rated in (drawn_b, replace(drawn_b, name="synthetic-a")):
+        with pytest.raises(CallError, match=f"{rated.name}: a panel that .* was trained on; anchoring is for another"):
+            measure_anchoring(str(tmp_path / "model"), rated, "default", "curve")

@@ -1,4 +1,4 @@
-"""uol experiment: list, run, ensemble, table, figure; and, not listed, what maintains the result tables."""
+"""uol experiment: list, run, ensemble, table, figure, verify; and, not listed, what maintains the result tables."""
 
 from __future__ import annotations
 
@@ -151,5 +151,6 @@ def figure(
     say(f"figure: {out}")
 
 
-for hidden in ("add", "docs", "verify", "release", "anchoring", "panel", "held_out", "adjusted"):
+app.command("verify")(experiment_maintain.verify)
+for hidden in ("add", "docs", "release", "anchoring", "panel", "held_out", "adjusted"):
     app.command(hidden.replace("_", "-"), hidden=True)(getattr(experiment_maintain, hidden))

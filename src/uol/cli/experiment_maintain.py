@@ -1,6 +1,6 @@
 """uol experiment add, docs, verify, release, anchoring, panel, held-out, adjusted: to maintain the result tables.
 
-They work like the other commands, but `uol experiment --help` does not list them.
+They work like the other commands, but `uol experiment --help` lists only `verify`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def verify(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """For maintainers of the result tables: compute figures again from the predictions that are kept, and compare.
+    """Compute the figures of results again from the predictions that are kept with them, and compare.
 
     Figures, bootstrap intervals and paired differences of all results with predictions are computed from six digits of
     each prediction, which is how far they can agree. Results without predictions are listed. Exits with 1 on a

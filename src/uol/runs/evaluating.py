@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,7 +69,19 @@ def evaluate_model(
     pack: Callable[[ModelConfig], PackedImages],
 ) -> Evaluated:
     """Evaluate a model, and keep the figures in its run folder if the data set did not train it."""
-    name, model, keep_in = find_tested_part(run, rated, split)
+    part = find_tested_part(run, rated, split)
+    with contextlib.nullcontext() if part.keep_in is None else RunFolder.of_model(part.model).locked():
+        return _evaluate(part, rated, framing, device, pack)
+
+
+def _evaluate(
+    part: TestedPart,
+    rated: RatedImages,
+    framing: str | None,
+    device: released.Device,
+    pack: Callable[[ModelConfig], PackedImages],
+) -> Evaluated:
+    name, model, keep_in = part
     scorer = released.open_model(model, device=device)
     config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing})
     packed = pack(config)

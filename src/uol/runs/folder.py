@@ -146,7 +146,7 @@ class RunFolder:
             lock.acquire(timeout=0)
         except Timeout:
             raise CallError(
-                f"{self.path}: another run is writing this folder; wait for it to end or choose another --out"
+                f"{self.path}: another command is writing this folder; wait for it to end or choose another folder"
             ) from None
         except OSError as error:
             raise UolError(f"cannot write {self.path}: {error.strerror or error}") from error

@@ -78,7 +78,7 @@ def gaps_table(source: Source) -> View:
 def _in_words(mean: GroupMean, worst: bool) -> str:
     """What the figures of a group say; no group is called the worst while a gap is unknown."""
     if mean.gap is None or mean.gap_interval is None:
-        return "too few images" if mean.kept else "gap unknown: add the run again"
+        return "too few images" if mean.kept else "gap unknown: add the run again with --replace"
     side = f"PC {abs(mean.gap):.4f} {'below' if mean.gap < 0 else 'above'} all others"
     sure = mean.gap_interval[0] > 0 or mean.gap_interval[1] < 0
     if worst and mean.gap < 0:
