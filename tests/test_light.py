@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 from PIL import Image
@@ -25,24 +27,68 @@ class Finder(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 """
-WATCHED = """
-import atexit, sys
-atexit.register(lambda: print("torch" if "torch" in sys.modules else "no torch", file=sys.stderr))
+ASKED = """
+import contextlib, io, json, sys
+from uol.cli import main
+
+for line in sys.stdin:
+    sys.argv, code = ["uol", *json.loads(line)], 0
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    print(json.dumps([code, out.getvalue(), err.getvalue(), "torch" in sys.modules]), flush=True)
 """
 NEEDS = "needs torch: pip install 'uol[train]'"
 
 
-def run_uol(*arguments, before=WITHOUT):
-    code = f"{before}\nsys.argv[0] = 'uol'\nfrom uol.cli import main\nmain()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+    torch: bool
 
 
-def answer(*arguments):
-    done = run_uol(*arguments)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@contextlib.contextmanager
+def process(code):
+    """Run commands in one other process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as ran:
+
+        def run(*arguments):
+            print(json.dumps([str(word) for word in arguments]), file=ran.stdin, flush=True)
+            return Done(*json.loads(ran.stdout.readline()))
+
+        yield run
+        ran.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def run_uol():
+    """Run a command in a process that cannot find torch."""
+    with process(WITHOUT + ASKED) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def answer(run_uol):
+    """What a command prints as JSON, without torch."""
+
+    def run(*arguments):
+        done = run_uol(*arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_with_torch():
+    """Run a command in a process that could import torch."""
+    with process(ASKED) as run:
+        yield run
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +107,7 @@ def place(trained, drawn, tmp_path_factory):
     return folder
 
 
-def test_scores_comparisons_and_ranks(place):
+def test_scores_comparisons_and_ranks(place, answer):
     first, second, *_ = sorted((place / "photos").iterdir())
     model = ("--model", place / "model", "--json")
     (row,) = answer("score", first, "--explain", place / "why.png", *model)
@@ -73,7 +119,7 @@ def test_scores_comparisons_and_ranks(place):
     assert answer("rank", place / "photos", "--html", place / "ranks.html", *model)[0]["rank"] == 1
 
 
-def test_anchoring_and_then_scoring_and_evaluating(place):
+def test_anchoring_and_then_scoring_and_evaluating(place, answer):
     data, out = (place / "photos", "--table", place / "ratings.csv"), place / "anchored"
     assert answer("anchor", *data, "--model", place / "model", "--out", out, "--json")["images"] == 16
     photo = next((place / "photos").iterdir())
@@ -83,12 +129,12 @@ def test_anchoring_and_then_scoring_and_evaluating(place):
 
 
 @pytest.mark.parametrize("command", ["stats", "check"])
-def test_data_is_described_and_checked(place, command):
+def test_data_is_described_and_checked(place, run_uol, command):
     done = run_uol("data", command, place / "photos", "--table", place / "ratings.csv", "--json")
     assert json.loads(done.stdout)["images"] == 16, done.stderr
 
 
-def test_data_is_split(place, tmp_path):
+def test_data_is_split(place, run_uol, tmp_path):
     folds = tmp_path / "folds.csv"
     done = run_uol("data", "split", place / "photos", "--table", place / "ratings.csv", "--folds", 2, "--out", folds)
     assert done.returncode == 0, done.stderr
@@ -96,7 +142,7 @@ def test_data_is_split(place, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["train", "demo", "export", "experiment run"])
-def test_what_needs_torch_says_how_to_install_it_in_one_line(command, tmp_path):
+def test_what_needs_torch_says_how_to_install_it_in_one_line(run_uol, command, tmp_path):
     named = {"export": ["uol-fast-scut5500"], "experiment run": ["scut-fbp5500", "--root", tmp_path]}.get(command, [])
     out = [] if command == "experiment run" else ["--out", tmp_path / "out"]
     done = run_uol(*command.split(), *named, *out)
@@ -104,7 +150,7 @@ def test_what_needs_torch_says_how_to_install_it_in_one_line(command, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_model_without_a_graph_says_what_it_needs(place):
+def test_a_model_without_a_graph_says_what_it_needs(place, run_uol):
     photo = next((place / "photos").iterdir())
     done = run_uol("score", photo, "--model", place / "without-graph")
     assert done.returncode == 1
@@ -126,9 +172,8 @@ def test_the_python_interface_works_and_fails_in_one_line(place):
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="a GPU is used through torch")
 @pytest.mark.parametrize("command", ["score", "compare", "rank", "--help"])
-def test_torch_is_not_imported_where_it_is_installed(place, command):
+def test_torch_is_not_imported_where_it_is_installed(place, run_with_torch, command):
     first, second, *_ = sorted((place / "photos").iterdir())
     arguments = [] if command == "--help" else [first, second, "--model", place / "model"]
-    done = run_uol(command, *arguments, before=WATCHED)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == "no torch"
+    done = run_with_torch(command, *arguments)
+    assert (done.returncode, done.torch) == (0, False), done.stderr

@@ -137,7 +137,7 @@ def test_mistakes_are_one_line(uol, place):
     assert "bad.json: experiment: field required" in one_line(err)
 
 
-def test_what_runs_said_against_adjusted_means(uol, place):
+def test_what_runs_said_against_adjusted_means(uol, place, drawn, monkeypatch):
     lines = [f"{k}.png,{k},{k + 2}," if k % 2 else f"{k}.png,{k},,{k - 1}" for k in range(2, 8)]
     (place / "ratings.csv").write_text("\n".join(["image,a,b,c", *lines]))
     for k in range(2, 8):
@@ -157,6 +157,7 @@ def test_what_runs_said_against_adjusted_means(uol, place):
     assert code == 0, err
     assert "adjusted PC" in out
     assert "1.0000–1.0000" in out
+    monkeypatch.setattr("uol.datasets.load", lambda *_, **__: drawn)
     code, _, err = uol("experiment", "adjusted", "runs/paper", "--data", "synthetic")
     assert code == 2
     assert "not asked about synthetic" in err

@@ -1,4 +1,7 @@
-"""Where the real data are: they belong to others, so tests that need them skip where they are absent."""
+"""Where the real data are: they belong to others, and tests that need them skip where they are absent.
+
+All of these tests are slow: they read thousands of photographs.
+"""
 
 from __future__ import annotations
 
@@ -16,3 +19,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data in {folder}: set UOL_DATA to a folder with scut-fbp5500/, mebeauty/, mifs/, …")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.slow)

@@ -111,7 +111,10 @@ def test_no_group_is_called_the_worst_while_a_gap_is_unknown():
     told = groups()
     told["female"]["others"] = {"images": 500, "pc": 0.95}
     rows = view("gaps", Source([measured(groups=told)])).rows
-    assert [row["told"] for row in rows] == ["PC 0.0500 below all others", "gap unknown: add the run again with --replace"]
+    assert [row["told"] for row in rows] == [
+        "PC 0.0500 below all others",
+        "gap unknown: add the run again with --replace",
+    ]
     told["male"]["others"] = {"images": 600, "pc": 0.801}
     rows = view("gaps", Source([measured(groups=told)])).rows
     assert [row["told"] for row in rows] == ["largest gap: PC 0.0500 below all others", "no gap shown"]
