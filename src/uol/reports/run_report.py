@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from uol.ratings.scale import Scale
+from uol.ratings.stats import groupings
 from uol.reports import figures
 from uol.reports import run_tables as tables
 from uol.reports.html import Section, write_report
@@ -164,7 +165,7 @@ def _errors(pooled: pd.DataFrame) -> list[Section]:
 
 def _groups(pooled: pd.DataFrame) -> list[Section]:
     sections = []
-    for names in tables.groupings(pooled):
+    for names in groupings(pooled[tables.grouping_columns(pooled)]):
         rows = tables.group_rows(pooled, names)
         figure = figures.means_by_group(rows, "bias: predicted − panel", "bias", line=0.0)
         text = (

@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm, t
 
 from uol.ratings import metrics
-from uol.ratings import stats as data_stats
-from uol.reports.run_folder import NUMBERS, Run, number, part
+from uol.reports.run_folder import Run, number, part
 from uol.runs.evaluation import LENIENCY, figures_of
+from uol.runs.groups import PREDICTION_COLUMNS, group_figures, group_mean, group_words, split_by
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
@@ -102,12 +102,7 @@ def nominal_rows(table: pd.DataFrame, level: float, wanted: Sequence[float] = _L
 
 def grouping_columns(table: pd.DataFrame) -> list[str]:
     """The columns that say which group an image is in."""
-    return [str(name) for name in table if name not in ("image", "run", *NUMBERS)]
-
-
-def groupings(table: pd.DataFrame) -> list[tuple[str, ...]]:
-    """The columns to group by, one alone or two crossed, that have 2 to 40 groups."""
-    return data_stats.groupings(table[grouping_columns(table)])
+    return [str(name) for name in table if name not in ("run", *PREDICTION_COLUMNS)]
 
 
 def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
@@ -116,23 +111,14 @@ def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
     The group furthest behind comes first, those too small to judge last.
     """
     rows: list[Row] = []
-    for values, inside in table.groupby(list(names), sort=True):
-        error = (inside["value"] - inside["score"]).to_numpy()
-        bias, half = float(error.mean()), _half_interval(error)
-        others = table.drop(index=inside.index)
-        figures, other = figures_of(inside, None), metrics.pearson(others["score"], others["value"])
-        pc, free = figures["pc"], len(inside) - 3
+    for values, inside, outside in split_by(table, group_words(table), names):
+        mean = group_mean(" × ".join(values), [group_figures(inside, outside)], same_images=True)
+        low, high = mean.bias_interval or (None, None)
         rows.append(
-            {
-                "group": " × ".join(str(value) or "unknown" for value in values),
-                **figures,
-                "pc_interval": _ends(metrics.pearson_interval(pc, free), ".4f", "–"),
-                "pc_others": other,
-                "gap": pc - other,
-                "gap_interval": _ends(metrics.pearson_gap(pc, free, other, len(others) - 3), "+.4f", " to "),
-                "bias": bias,
-                "low": None if half is None else bias - half,
-                "high": None if half is None else bias + half,
+            {**figures_of(inside, None), **mean._asdict(), "low": low, "high": high}
+            | {
+                "pc_interval": _ends(mean.interval, ".4f", "–"),
+                "gap_interval": _ends(mean.gap_interval, "+.4f", " to "),
             }
         )
     return sorted(rows, key=lambda row: math.inf if row["gap_interval"] is None else row["gap"])

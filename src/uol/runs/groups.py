@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,46 +12,63 @@ import pandas as pd
 from scipy.stats import t
 
 from uol.ratings import metrics
+from uol.ratings.stats import groupings
 from uol.runs.evaluation import LENIENCY
 from uol.runs.result import Group, Others
 
 PREDICTION_COLUMNS = ("image", "score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 FEWEST = 10  # images: with fewer a correlation says nothing
-_MOST = 40  # groups: a column with more is no grouping
-_ROUNDED = 1e-4  # figures may have been rounded to four digits
+_DIGITS = 5  # of figures in a result
+
+
+def group_words(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns of predictions that say which group an image is in, as words."""
+    words = table.drop(columns=list(PREDICTION_COLUMNS), errors="ignore").astype(object)
+    return words.where(words.notna() & (words != ""), "unknown").astype(str)
+
+
+def split_by(
+    table: pd.DataFrame, words: pd.DataFrame, names: Sequence[str]
+) -> Iterator[tuple[list[str], pd.DataFrame, pd.DataFrame]]:
+    """The words of each group, its rows, and all others; `words` are those of `group_words`."""
+    for values, inside in table.groupby([words[name] for name in names], sort=True):
+        yield [str(value) for value in values], inside, table.drop(index=inside.index)
 
 
 def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     """Figures of each group with ten images or more, by names such as "female" and "female, asian"."""
-    groups = table.drop(columns=list(PREDICTION_COLUMNS), errors="ignore").astype(object).fillna("unknown").astype(str)
-    columns = [name for name in groups if 1 < groups[name].nunique() <= _MOST]
-    words = Counter(word for name in columns for word in groups[name].unique())
-    for name in columns:  # a word of two columns says nothing without its column's name
-        groups[name] = [f"{name} {word}" if words[word] > 1 else word for word in groups[name]]
-    found: dict[str, Group] = {}
-    for chosen in [(name,) for name in columns] + list(combinations(columns, 2)):
-        for values, inside in table.groupby([groups[name] for name in chosen], sort=True):
-            if len(inside) >= FEWEST:
-                found[", ".join(map(str, values))] = _figures(inside, table.drop(index=inside.index))
-    return found
+    words = group_words(table)
+    columns = groupings(words)
+    known = Counter(word for name in words for word in words[name].unique() if (name,) in columns)
+    for (name,) in (names for names in columns if len(names) == 1):  # a word of two columns needs its column's name
+        words[name] = [f"{name} {word}" if known[word] > 1 else word for word in words[name]]
+    return {
+        ", ".join(values): group_figures(inside, outside, _DIGITS)
+        for names in columns
+        for values, inside, outside in split_by(table, words, names)
+        if len(inside) >= FEWEST
+    }
 
 
-def _figures(inside: pd.DataFrame, outside: pd.DataFrame) -> Group:
+def group_figures(inside: pd.DataFrame, outside: pd.DataFrame, digits: int = 15) -> Group:
+    """The figures of a group of predictions, and the correlation on all others."""
     score, value = inside["score"].to_numpy(np.float64), inside["value"].to_numpy(np.float64)
-    others = Others(images=len(outside), pc=_pc(outside) if len(outside) >= FEWEST else None)
+    others = None
+    if len(outside):
+        others = Others(images=len(outside), pc=_pc(outside, digits) if len(outside) >= FEWEST else None)
     return Group(
         images=len(inside),
-        pc=_pc(inside),
-        mae=round(metrics.mae(score, value), 5),
-        rmse=round(metrics.rmse(score, value), 5),
-        bias=round(float((value - score).mean()), 5),
+        pc=_pc(inside, digits),
+        mae=round(metrics.mae(score, value), digits),
+        rmse=round(metrics.rmse(score, value), digits),
+        bias=round(float((value - score).mean()), digits),
         others=others,
     )
 
 
-def _pc(table: pd.DataFrame) -> float | None:
+def _pc(table: pd.DataFrame, digits: int) -> float | None:
     pc = metrics.pearson(table["score"], table["value"])
-    return None if math.isnan(pc) else round(pc, 5)
+    return None if math.isnan(pc) else round(pc, digits)
 
 
 class GroupMean(NamedTuple):
@@ -83,10 +99,11 @@ def group_means(parts: Sequence[dict[str, Group]], same_images: bool) -> list[Gr
     all networks are tested on the same images, their number narrows no interval.
     """
     names = list(dict.fromkeys(name for part in parts for name in part))
-    return [_mean(name, [part[name] for part in parts if name in part], same_images) for name in names]
+    return [group_mean(name, [part[name] for part in parts if name in part], same_images) for name in names]
 
 
-def _mean(name: str, found: Sequence[Group], same_images: bool) -> GroupMean:
+def group_mean(name: str, found: Sequence[Group], same_images: bool) -> GroupMean:
+    """The mean of one group over networks, as `group_means` makes it."""
     images = found[0].images if same_images else sum(group.images for group in found)
     pc, free = _correlation(found, same_images)
     rest = [group.others for group in found if group.others is not None]
