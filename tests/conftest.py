@@ -1,4 +1,7 @@
-"""What many tests share: small rated sets and a model that was trained for moments."""
+"""What many tests share: small rated sets and a model that was trained for moments.
+
+Heavy imports wait until a fixture needs them: the process that hands tests out to others needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,25 @@ import gc
 import os
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads than cores slow all of them down
 
 import numpy as np
 import pytest
-import torch
+from hypothesis import settings
 
-from quick import quick_recipe
-from uol.datasets.synthetic import load_synthetic
-from uol.methods.uol import Uol
-from uol.ratings.rated_images import RatedImages, Split
-from uol.runs.run import run
-from uol.runs.train_and_test import Origin, train_and_test
-from uol.training.packed import PackedImages
-from uol.training.stepper import Stepper
+if TYPE_CHECKING:
+    from uol.methods.uol import Uol
+    from uol.ratings.rated_images import RatedImages
 
-torch.set_num_threads(1)
+settings.register_profile("quick", max_examples=25, deadline=None)
+
+
+def pytest_configure(config):
+    """Developers who wait for an answer (`make quick`) try fewer examples; `make test` tries all."""
+    if config.option.markexpr == "not slow":
+        settings.load_profile("quick")
 
 
 def pytest_collection_finish():
@@ -38,18 +43,24 @@ def pytest_unconfigure():
 @pytest.fixture(scope="session")
 def drawn() -> RatedImages:
     """Eighty drawn faces, rated by the panel of 1 to 5."""
+    from uol.datasets.synthetic import load_synthetic
+
     return load_synthetic(80, 20, size=32)
 
 
 @pytest.fixture(scope="session")
 def drawn_b(drawn: RatedImages) -> RatedImages:
     """The same faces, rated by the panel of 1 to 10."""
+    from uol.datasets.synthetic import load_synthetic
+
     return load_synthetic(80, 20, size=32, panel="b")
 
 
 @pytest.fixture(scope="session")
 def folded(drawn: RatedImages) -> RatedImages:
     """The drawn faces in two folds: odd rows train the first and test the second, even rows the reverse."""
+    from uol.ratings.rated_images import Split
+
     odd, even = np.arange(1, 80, 2), np.arange(0, 80, 2)
     return replace(drawn, splits={"fold-1": Split(odd, even), "fold-2": Split(even, odd)})
 
@@ -57,9 +68,12 @@ def folded(drawn: RatedImages) -> RatedImages:
 @pytest.fixture(scope="session")
 def trained(drawn: RatedImages) -> Uol:
     """UOL after a few moments of training."""
+    from quick import quick_recipe
+    from uol.runs.run import run
+    from uol.training.packed import PackedImages
+
     method = run(PackedImages.pack(drawn, quick_recipe().model), quick_recipe(), accelerator="cpu")
-    assert isinstance(method, Uol)
-    return method
+    return cast("Uol", method)
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +87,10 @@ def model_folder(trained: Uol, tmp_path_factory: pytest.TempPathFactory):
 @pytest.fixture(scope="session")
 def finished_run(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
     """The folder of a finished run with the quick recipe, to be read or copied but not changed."""
+    from quick import quick_recipe
+    from uol.runs.train_and_test import Origin, train_and_test
+    from uol.training.packed import PackedImages
+
     folder, recipe = tmp_path_factory.mktemp("runs") / "run", quick_recipe()
     packed = PackedImages.pack(drawn, recipe.model)
     train_and_test(packed, "default", drawn.splits["default"], recipe, folder, Origin("quick", {"epochs": 3}))
@@ -92,7 +110,10 @@ def image_files(drawn: RatedImages, tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
-    """Tests keep decoded images and aligned faces to themselves."""
+    """Tests keep decoded images and aligned faces to themselves, and torch to one thread."""
+    import torch
+
+    torch.set_num_threads(1)
     os.environ["UOL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
@@ -101,6 +122,8 @@ def _only_slow_tests_train(request, monkeypatch):
     """A test that trains is marked slow; fixtures that a module or a session shares train once for many tests."""
     if "slow" in request.keywords:
         return
+    from uol.training.stepper import Stepper
+
     whole = Stepper.epoch
 
     def epoch(*arguments):

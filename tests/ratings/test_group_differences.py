@@ -66,7 +66,7 @@ def test_raters_count_as_a_sample():
 def test_many_groups_are_compared_with_the_rest_and_the_unknown_left_out():
     rated = simulated(3, images=60)
     rated = replace(rated, groups=pd.DataFrame({"country": [*("abcdef" * 9), *[""] * 5, "g"]}))
-    found = data_stats(rated)["differences"]["country"]["rows"]
+    found = group_differences(rated, "country")["rows"]
     assert [row["group"] for row in found] == list("abcdef")  # one image is no group
     assert {row["other"] for row in found} == {"all others"}
     assert {row["images"] + row["other_images"] for row in found} == {54}

@@ -159,7 +159,9 @@ def test_arrays_give_what_the_graph_and_torch_give(tmp_path, scoring, model, dra
     assert ours.scoring == theirs.scoring
 
 
-@pytest.mark.parametrize("name", released.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("vgg16" in name)) for name in released.names()]
+)
 def test_models_that_ship_compare_on_arrays_as_their_graph_scores(name):
     asked = OnnxScorer(released.find_model(name))
     pixels = noise(1, asked.config.crop, 3)
