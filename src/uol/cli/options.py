@@ -79,6 +79,9 @@ ImagesArgument = Annotated[
     list[str], typer.Argument(help="Files, folders or patterns such as 'a/*.jpg'; - reads a list from stdin.")
 ]
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="A shipped model, or a model folder.")]
+PanelOption = Annotated[
+    str | None, typer.Option("--panel", help="The panel whose scale scores are on; by default the model's first.")
+]
 RuntimeOption = Annotated[Runtime, typer.Option("--runtime", help="torch, onnx, or the faster of those available.")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="CPU, GPU, or a GPU if there is one.")]
 FramingOption = Annotated[Framing | None, typer.Option("--framing", help="Override the model's framing.")]

@@ -19,6 +19,7 @@ from uol.cli.options import (
     JsonOption,
     ModelOption,
     ModelOutOption,
+    PanelOption,
     ReplaceOption,
     Runtime,
     RuntimeOption,
@@ -35,11 +36,9 @@ if TYPE_CHECKING:
     from uol.scoring.rows import ScoreRow
 
 _MOST_DOUBTS = 5  # lines on stderr; files and JSON list all
+ALL_PANELS = "all"
 _LOW = 0.2  # a correlation below which the anchored scale means little
-HEADINGS = {
-    "image": "image", "place": "face", "value": "score", "low": "low", "high": "high", "dispersion": "dispersion",
-    "error": "error",
-}  # fmt: skip
+FIGURES = {"value": "score", "low": "low", "high": "high", "dispersion": "dispersion"}
 
 
 def score(
@@ -56,13 +55,15 @@ def score(
     explain: Annotated[
         Path | None, typer.Option("--explain", help="Draw how each score was made: a .png file, or a folder for many.")
     ] = None,
+    panel: PanelOption = None,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
     """Score images on the panel's scale, each with an interval and a dispersion.
 
     Models of faces find and align the largest face of a photograph. If an image cannot be scored, its row has the
-    reason, the other images are scored, and the exit status is 1.
+    reason, the other images are scored, and the exit status is 1. A model may know several panels: --panel all scores
+    images on the scale of each.
 
     Example: uol score photo.jpg holiday/ --json
     """
@@ -77,10 +78,11 @@ def score(
         from uol.reports.explain import check_explainable, picture_paths
 
         picture_paths([str(path) for path in paths], explain)
-    scorer = open_model(model, runtime.value, device.value)
+    all_panels = panel == ALL_PANELS
+    scorer = open_model(model, runtime.value, device.value, None if all_panels else panel)
     if explain is not None:
         check_explainable(scorer)
-    rows = _score(scorer, model, paths, out, all_faces, face_cache)
+    rows = _score(scorer, model, paths, out, all_faces, face_cache, all_panels)
     if explain is not None:
         from uol.reports.explain import explain_rows
 
@@ -89,7 +91,7 @@ def score(
     if out is not None:
         say(f"{len(rows)} rows: {out}")
     if out is None or as_json or as_csv:
-        _print(rows, as_json, as_csv)
+        _print(rows, as_json, as_csv, scorer if all_panels else None)
     _finish(rows)
 
 
@@ -98,6 +100,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another image.")],
     model: ModelOption = DEFAULT,
     as_json: JsonOption = False,
+    panel: PanelOption = None,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
@@ -115,7 +118,7 @@ def compare(
             check_file(path)
         except ImageError as error:
             raise CallError(str(error)) from error
-    comparison = open_model(model, runtime.value, device.value).compare(first, second)._asdict()
+    comparison = open_model(model, runtime.value, device.value, panel).compare(first, second)._asdict()
     if as_json:
         print_json({"first": str(first), "second": str(second), **comparison})
     else:
@@ -133,6 +136,7 @@ def rank(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the ranked images.")] = None,
     all_faces: FacesOption = False,
     face_cache: FaceCacheOption = None,
+    panel: PanelOption = None,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
@@ -154,7 +158,7 @@ def rank(
         check_suffix(out)
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise CallError(f"--html {html}: name a file that ends in .html")
-    scorer = open_model(model, runtime.value, device.value)
+    scorer = open_model(model, runtime.value, device.value, panel)
     rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     if out is not None:
         write_rows(out, rows, RANK_COLUMNS)
@@ -216,6 +220,7 @@ def _score(
     out: Path | None,
     all_faces: bool,
     face_cache: Path | None,
+    all_panels: bool = False,
 ) -> list[ScoreRow]:
     """The rows of all files, with a progress bar."""
     from uol.scoring.job import score_job
@@ -231,7 +236,7 @@ def _score(
             update(done)
 
         try:
-            return score_job(scorer, model, paths, out, all_faces, face_cache, report)
+            return score_job(scorer, model, paths, out, all_faces, face_cache, all_panels, report)
         except KeyboardInterrupt:
             resume = "" if out is None else "; run the same command to resume"
             say(f"interrupted after {done} of {len(paths)} images{resume}")
@@ -243,8 +248,8 @@ def _check_format(as_json: bool, as_csv: bool) -> None:
         raise CallError("--json and --csv: choose one")
 
 
-def _print(rows: Sequence[ScoreRow], as_json: bool, as_csv: bool) -> None:
-    """Print scored or ranked rows."""
+def _print(rows: Sequence[ScoreRow], as_json: bool, as_csv: bool, of_panels: BaseScorer | None = None) -> None:
+    """Print scored or ranked rows, with the scores on the scale of each panel if the scorer that made them is given."""
     from uol.scoring import job, row_file
 
     ranked = bool(rows) and "rank" in rows[0]
@@ -252,13 +257,28 @@ def _print(rows: Sequence[ScoreRow], as_json: bool, as_csv: bool) -> None:
         print_json(rows)
         return
     if as_csv:
-        print(row_file.as_csv(rows, job.RANK_COLUMNS if ranked else job.COLUMNS), end="")
+        print(row_file.as_csv(rows, job.RANK_COLUMNS if ranked else job.columns_of(of_panels)), end="")
         return
-    shown = [{**row, "place": row_file.flat(row["face"]), "tie": "=" if row.get("tied") else ""} for row in rows]
+    names = [] if of_panels is None else [panel.name for panel in of_panels.panels]
+    shown = [
+        {**row, **{name: _with_interval(row, name) for name in names}, "place": row_file.flat(row["face"])}
+        | {"tie": "=" if row.get("tied") else ""}
+        for row in rows
+    ]
     hidden = set() if len({row["image"] for row in rows}) < len(rows) else {"place"}
     hidden |= set() if _failed(rows) else {"error"}
-    headings = {"rank": "rank", "tie": "", **HEADINGS} if ranked else HEADINGS
+    figures = {name: name for name in names} or FIGURES
+    headings = {"rank": "rank", "tie": ""} if ranked else {}
+    headings |= {"image": "image", "place": "face", **figures, "error": "error"}
     print_table(shown, {key: title for key, title in headings.items() if key not in hidden})
+
+
+def _with_interval(row: ScoreRow, panel: str) -> str:
+    """A score and its interval on one panel's scale, as text."""
+    figures = row["panels"][panel]
+    if figures["value"] is None:
+        return ""
+    return f"{figures['value']:.2f} ({figures['low']:.2f}–{figures['high']:.2f})"
 
 
 def _finish(rows: Sequence[ScoreRow]) -> None:

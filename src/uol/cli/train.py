@@ -15,6 +15,7 @@ from uol.cli.options import (
     FramingOption,
     InitOption,
     JsonOption,
+    PanelOption,
     SetOption,
     SplitOption,
     data_option,
@@ -26,7 +27,6 @@ from uol.errors import CallError
 if TYPE_CHECKING:
     from uol.order.config import ModelConfig
     from uol.ratings.rated_images import RatedImages, Split
-    from uol.runs.folder import RunFolder
     from uol.runs.result import KnownRaters, Result
     from uol.training.packed import PackedImages
 
@@ -60,7 +60,7 @@ def train(
     """Train a model on a data set and test it on the test images of the split.
 
     With --fold all, every fold has a folder in the run folder. Images of different panels (--with) are never compared;
-    each panel has references and a model, in panels/NAME/model of the run folder, and is tested with them.
+    the model has references for each panel (uol score --panel NAME), which is tested with them.
 
     Example: uol train --data photos/ --table ratings.csv --init vgg16.safetensors --out runs/first
     """
@@ -106,7 +106,7 @@ def train(
         if result is None:
             say("there are no test images")
         else:
-            rows += _rows(result, rated.name, folders[name])
+            rows += _rows(result, rated.name)
     _show(rows, as_json, single=split != "all" and not also)
 
 
@@ -116,15 +116,17 @@ def evaluate(
     chosen: DataChoice,
     split: SplitOption = None,
     framing: FramingOption = None,
+    panel: PanelOption = None,
     device: DeviceOption = Device.AUTO,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a model's scores with a panel's, which are mapped linearly to the model's scale.
 
-    A run is tested on the test images of its split if the data set trained it. Another data set is used whole unless
-    it has one split or --split names one, and the figures are kept in the run folder, in evaluations. A folder of
-    folds is evaluated fold by fold. If raters are identified and rated different images, figures of predictions that
-    know the raters are reported too.
+    A run is tested on the test images of its split if the data set trained it. Another data set is used whole unless it
+    has one split or --split names one, and the figures are kept in the run folder, in evaluations. A folder of folds is
+    evaluated fold by fold. A model of several panels answers on the scale of the one whose images it is tested on, or
+    else of its first, unless --panel names another. If raters are identified and rated different images, figures of
+    predictions that know the raters are reported too.
 
     Example: uol evaluate runs/first --data photos/ --table ratings.csv
     """
@@ -143,7 +145,7 @@ def evaluate(
 
     rows = []
     for run in models:
-        found = evaluate_model(run, rated, split, framing and framing.value, device.value, pack)
+        found = evaluate_model(run, rated, split, framing and framing.value, device.value, pack, panel)
         label = f"{run.name}, {rated.name}" + ("" if found.split is None else f", {found.split}")
         row = {"model": run.name, "data": rated.name, "split": found.split, **found.figures}
         rows.append(row | _known_raters(label, found.known_raters))
@@ -179,7 +181,7 @@ def _load_panels(
     return found
 
 
-def _rows(result: Result, data: str, folder: RunFolder) -> list[dict[str, Any]]:
+def _rows(result: Result, data: str) -> list[dict[str, Any]]:
     """A row for each panel's test images; says what else there is to know of them."""
     first = {"data": data, "split": result.split, **result.metrics.model_dump()}
     rows = [first | _known_raters(f"{data}, {result.split}", result.known_raters)]
@@ -187,7 +189,6 @@ def _rows(result: Result, data: str, folder: RunFolder) -> list[dict[str, Any]]:
         if panel.left_out:
             say(f"{panel.name}: {panel.left_out} training images are left out, since they are copies of test images")
     for name, figures in (result.beside or {}).items():
-        say(f"model on the scale of {name}: {folder.panel(name).model}")
         row = figures.model_dump(exclude={"trained", "score_sd", "replicates", "known_raters", "split"})
         known = _known_raters(f"{name}, {figures.split}", figures.known_raters)
         rows.append({"data": name, "split": figures.split, **row, **known})

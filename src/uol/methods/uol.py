@@ -136,6 +136,7 @@ class Uol(Method):
             make_scorer(model, self.recipe, *panel)
             for model, panel in zip(models, zip(kept, calibrating, strict=True), strict=True)
         ]
+        self._scorers[0].with_panels(self._scorers[1:])
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Scores by comparison with the references, with several panels those of the first."""

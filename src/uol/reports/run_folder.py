@@ -20,7 +20,7 @@ from uol.ratings.scale import Scale
 from uol.runs.evaluation import LENIENCY
 from uol.runs.folder import RunFolder, run_folders
 from uol.scoring.config import CONFIG
-from uol.scoring.folder import REFERENCES
+from uol.scoring.panels import REFERENCES
 from uol.storage.csv_text import unguarded_frame
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)

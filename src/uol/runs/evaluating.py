@@ -22,7 +22,7 @@ from uol.runs.predictions import known_raters_of, replicates_elsewhere
 from uol.runs.result import KnownRaters
 from uol.scoring import released
 from uol.scoring.base import BaseScorer
-from uol.scoring.config import CONFIG
+from uol.scoring.config import CONFIG, read_panel
 from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 
@@ -36,13 +36,14 @@ class Evaluated(NamedTuple):
 
 
 class TestedPart(NamedTuple):
-    """The split whose images test a model (None: all images), the model that answers, and where figures are kept.
+    """The split whose images test a model (None: all images), the model and panel, and where figures are kept.
 
     Figures on a data set that trained the model are not kept, nor those of a model outside a run.
     """
 
     split: str | None
     model: Path
+    panel: str | None
     keep_in: RunFolder | None
 
 
@@ -67,9 +68,13 @@ def evaluate_model(
     framing: str | None,
     device: released.Device,
     pack: Callable[[ModelConfig], PackedImages],
+    panel: str | None = None,
 ) -> Evaluated:
-    """Evaluate a model, and keep the figures in its run folder if the data set did not train it."""
-    part = find_tested_part(run, rated, split)
+    """Evaluate a model on a panel's scale, and keep the figures in its run folder if the data set did not train it.
+
+    By default the panel is the data set's if it trained the model, or else the model's first.
+    """
+    part = find_tested_part(run, rated, split, panel)
     with contextlib.nullcontext() if part.keep_in is None else RunFolder.of_model(part.model).locked():
         return _evaluate(part, rated, framing, device, pack)
 
@@ -81,8 +86,8 @@ def _evaluate(
     device: released.Device,
     pack: Callable[[ModelConfig], PackedImages],
 ) -> Evaluated:
-    name, model, keep_in = part
-    scorer = released.open_model(model, device=device)
+    name, model, panel, keep_in = part
+    scorer = released.open_model(model, device=device, panel=panel)
     config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing})
     packed = pack(config)
     test = packed if name is None else packed.subset(tested_images(rated, name))
@@ -92,11 +97,11 @@ def _evaluate(
     return Evaluated(name, figures, _known_raters(packed, name, predictions, scorer.panel.scale))
 
 
-def find_tested_part(folder: Path, rated: RatedImages, split: str | None) -> TestedPart:
+def find_tested_part(folder: Path, rated: RatedImages, split: str | None, panel: str | None = None) -> TestedPart:
     """Which images test the model in a run folder or model folder.
 
-    On the data set that trained it, these are the test images of its split, with the model of that panel. Another data
-    set is used whole if it has several splits and none is named.
+    On a data set that trained it, these are the test images of its split, on the scale of that panel. Another data set
+    is used whole if it has several splits and none is named.
     """
     run, lineage = RunFolder(folder), read_lineage(folder)
     of_run = run.model.is_dir()
@@ -107,16 +112,28 @@ def find_tested_part(folder: Path, rated: RatedImages, split: str | None) -> Tes
             raise CallError(f"{folder} was trained on every image of {rated.name}: none is left to test it on")
         if split not in (None, "all") and trained.name not in choose_splits(rated, split):
             raise CallError(f"{folder} was trained on images of that split; its split is {trained.name}")
-        return TestedPart(trained.name, trained.folder(run).model if of_run else folder, None)
+        return TestedPart(trained.name, *_model_of(folder, panel or trained.panel), None)
     if split == "all":
         raise CallError(f"--split all: for networks that were trained on the folds of {rated.name}; name one split")
     whole = split == WHOLE or (split is None and len(rated.splits) != 1)
     name = None if whole else next(iter(choose_splits(rated, split)))
     if of_run:
-        return TestedPart(name, run.model, run)
-    panel = RunFolder(folder.resolve().parent)
-    of_panel = panel.path.parent == RunFolder.of_model(folder).panels.resolve()
-    return TestedPart(name, folder, panel if of_panel else None)
+        model, inside = _model_of(folder, panel)
+        first = model == run.model and inside is None
+        return TestedPart(name, model, inside, run if first or panel is None else run.panel(panel))
+    of_panel = RunFolder(folder.resolve().parent)
+    earlier = of_panel.path.parent == RunFolder.of_model(folder).panels.resolve()
+    return TestedPart(name, folder, panel, of_panel if earlier else None)
+
+
+def _model_of(folder: Path, panel: str | None) -> tuple[Path, str | None]:
+    """The model folder that scores on a panel's scale, and the panel's name in it; None is the model's first."""
+    run = RunFolder(folder)
+    if not run.model.is_dir():
+        return folder, panel
+    if panel is None or panel == read_panel(run.model).name:
+        return run.model, None
+    return run.find_model(panel) or (run.model, panel)
 
 
 def evaluate_on(scorer: BaseScorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:

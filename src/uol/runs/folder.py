@@ -1,9 +1,9 @@
 """A run on disk: the name of every file in it, what reads and writes them, and the lock that one run at a time holds.
 
 RUN/recipe.yaml, checkpoint.safetensors, metrics.csv, log.txt    written while it trains
-RUN/model/                                                       the trained model, if its method makes one
+RUN/model/                                                       the trained model with all its panels, if there is one
 RUN/predictions.csv, held-out.csv                                of test images, and of images held out to calibrate
-RUN/panels/NAME/model/, predictions.csv                          of other panels that trained the same network
+RUN/panels/NAME/predictions.csv                                  of other panels that trained the same network
 RUN/evaluations/NAME.json, NAME.csv                              figures and predictions on other data sets
 RUN/result.json                                                  written last; or, without test images,
 RUN/provenance.json
@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from uol.errors import CallError, UolError
 from uol.runs.result import Result, read_result, write_result
+from uol.scoring.panels import panel_names
 from uol.storage import provenance
 from uol.storage.csv_text import frame_text
 from uol.storage.files import write_json, write_text
@@ -80,8 +81,18 @@ class RunFolder:
         return self.result.is_file()
 
     def panel(self, name: str) -> RunFolder:
-        """What is kept of another panel that trained the same network: its model and predictions."""
+        """What is kept of another panel that trained the same network: predictions and evaluations."""
         return RunFolder(self.panels / name)
+
+    def find_model(self, panel: str) -> tuple[Path, str | None] | None:
+        """The model folder that knows a panel after the first, and the panel's name in it; None if there is none.
+
+        Runs of earlier versions have another model folder for each panel, RUN/panels/NAME/model.
+        """
+        if panel in panel_names(self.model):
+            return self.model, panel
+        earlier = self.panel(panel).model
+        return (earlier, None) if earlier.is_dir() else None
 
     def evaluation(self, data: str) -> Path:
         """Figures on another data set."""

@@ -1,7 +1,6 @@
 """Panels that train one network together, and what a run keeps of each of them after the first.
 
-Each has a model, the same network with that panel's references, calibration and statistics of norms, and predictions of
-its test images.
+The model folder has each panel's references and calibration; the run keeps predictions of each panel's test images.
 """
 
 from __future__ import annotations
@@ -84,9 +83,8 @@ def data_used(panel: PanelSplit, pixels: str, training: int, recipe: Recipe) -> 
 
 
 def keep_panel(scorer: Scorer, panel: PanelSplit, run: RunFolder, threshold: float) -> dict[str, Any] | None:
-    """Write a panel's model and predictions; its figures, or None where it has no images to test on."""
+    """Write predictions of a panel's test images; their figures, or None where it has none."""
     place = run.panel(panel.packed.rated.name)
-    scorer.save_pretrained(place.model)
     if len(panel.split.test) == 0:
         return None
     test = panel.packed.subset(panel.split.test)

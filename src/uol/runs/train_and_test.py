@@ -181,7 +181,7 @@ def finished(
     divisions = zip((made.panels or [])[1:], others, strict=False)
     same = same and all(same_division(there.division, panel.division) for there, panel in divisions)
     whole = folder.model.is_dir() or not hasattr(methods.find(recipe.method), "scorer")
-    whole = whole and all(folder.panel(panel.packed.rated.name).model.is_dir() for panel in others)
+    whole = whole and all(folder.find_model(panel.packed.rated.name) is not None for panel in others)
     return result if same and whole else None
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -122,11 +123,28 @@ class BaseScorer(ABC):
     calibration: Calibration
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str]) -> BaseScorer:
-        """Load a model by name or folder: with onnxruntime if it has a graph, with torch if not or for a GPU."""
+    def from_pretrained(cls, name: str | os.PathLike[str], panel: str | None = None) -> BaseScorer:
+        """Load a model by name or folder: with onnxruntime if it has a graph, with torch if not or for a GPU.
+
+        Scores are on the scale of a panel that the model knows, by default its first.
+        """
         from uol.scoring.released import open_model
 
-        return open_model(name)
+        return open_model(name, panel=panel)
+
+    @property
+    def panels(self) -> list[PanelConfig]:
+        """The panels that the model knows, the one whose scale scores are on first."""
+        return [self.panel]
+
+    def on_panel(self, name: str) -> BaseScorer:
+        """The same model on the scale of another panel that it knows; the result knows this panel alone."""
+        check_panel(name, self.panels)
+        return self
+
+    def score_panels(self, pixels: Any) -> dict[str, list[Score]]:
+        """Scores of framed images, uint8 (N, 3, crop, crop), on the scale of each panel that the model knows."""
+        return {self.panel.name: self.score_pixels(pixels)}
 
     @property
     @abstractmethod
@@ -300,6 +318,15 @@ def check_errors(errors: str) -> None:
     """Refuse an unknown way of treating images that cannot be scored."""
     if errors not in ("raise", "return"):
         raise CallError(f'errors must be "raise" or "return", not {errors!r}')
+
+
+def check_panel(name: str, panels: Sequence[PanelConfig]) -> None:
+    """Refuse a panel that a model does not know."""
+    known = [panel.name for panel in panels]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(known)}"
+        raise CallError(f"panel {name}: this model does not know it; {hint}")
 
 
 def check_anchors(rated: RatedImages) -> None:

@@ -7,13 +7,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from uol.images.framing import FramedFile, Framer
 from uol.images.parallel_reading import MANY, ParallelReader, can_share
 from uol.scoring.base import BaseScorer, answered
-from uol.scoring.rows import ScoreRow, score_row
+from uol.scoring.rows import ScoreRow, panels_row, score_row
 
 if TYPE_CHECKING:
     from uol.images.face_cache import FaceCache
@@ -31,8 +34,11 @@ def score_files(
     batch_size: int | None = None,
     workers: int | None = None,
     cache: FaceCache | None = None,
+    all_panels: bool = False,
 ) -> Iterator[tuple[int, list[ScoreRow]]]:
     """Rows of each file, in order, as (index, rows); a file that cannot be scored has a row with its error.
+
+    With `all_panels`, rows include the scores on the scale of each panel that the model knows.
 
     Files are decoded, and faces detected, while a batch is scored; a GPU has the next batch before the scores of the
     last one are solved. At most two batches wait, four for a GPU: a folder of any size takes the same memory. With a
@@ -44,14 +50,15 @@ def score_files(
         batches = whole_batches(paths, scorer.config.framer(), size, workers)
     else:
         batches = _batches(_framed(paths, scorer.config.framer(cache), all_faces, workers, 2 * size), size)
+    submit = partial(_on_all_panels if all_panels else _submit, scorer)
     with closing(batches):  # at once if the run is left in the middle, not when memory is next freed
         if scorer.on_gpu:
-            with closing(answered(_submit(scorer, waiting) for waiting in batches)) as answers:
+            with closing(answered(submit(waiting) for waiting in batches)) as answers:
                 for rows in answers:
                     yield from rows
             return
         for waiting in batches:  # without a GPU nothing is gained by submitting ahead
-            yield from _submit(scorer, waiting)()
+            yield from submit(waiting)()
 
 
 def whole_batches(
@@ -143,3 +150,16 @@ def _submit(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int
         ]
 
     return rows
+
+
+def _on_all_panels(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:
+    """Score a batch on the scale of each panel; the function returned has its rows."""
+    ready = [one.pixels for _, framed in waiting for one in framed if one.pixels is not None]
+    by_panel = scorer.score_panels(np.stack(ready)) if ready else {}
+    scores = iter([dict(zip(by_panel, each, strict=True)) for each in zip(*by_panel.values(), strict=True)])
+    none = {panel.name: None for panel in scorer.panels}
+    rows = [
+        (index, [panels_row(one, none if one.pixels is None else next(scores)) for one in framed])
+        for index, framed in waiting
+    ]
+    return lambda: rows

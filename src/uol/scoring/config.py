@@ -40,6 +40,19 @@ class PanelConfig(BaseModel):
         return Scale(self.low, self.high)
 
 
+class PanelFolderConfig(BaseModel):
+    """The contents of the config.json of a panel in `panels`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    uol: str
+    panel: PanelConfig
+    bradley_terry: BradleyTerry
+    scoring: ScoringConfig
+    calibration: Calibration
+
+
 class FolderConfig(BaseModel):
     """The contents of one network's config.json."""
 
@@ -76,7 +89,8 @@ class EnsembleConfig(Settings):
     calibration: Calibration
 
 
-Config = TypeVar("Config", FolderConfig, EnsembleConfig)
+Config = TypeVar("Config", FolderConfig, PanelFolderConfig, EnsembleConfig)
+OfPanel = TypeVar("OfPanel", FolderConfig, PanelFolderConfig)
 
 
 def is_ensemble(folder: Path) -> bool:
@@ -92,10 +106,23 @@ def read_config(folder: Path) -> FolderConfig:
     """Read the config.json of one network; an error names what is missing or damaged."""
     if is_ensemble(folder):
         raise CallError(f"{folder}: an ensemble of several networks; this requires a model of one")
-    config = _read(folder, FolderConfig)
+    return _sensible(folder, _read(folder, FolderConfig))
+
+
+def read_panel_config(folder: Path) -> PanelFolderConfig:
+    """Read the config.json of a panel in `panels`; an error names what is missing or damaged."""
+    return _sensible(folder, _read(folder, PanelFolderConfig))
+
+
+def _sensible(folder: Path, config: OfPanel) -> OfPanel:
     if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
         raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
     return config
+
+
+def read_panel(folder: Path) -> PanelConfig:
+    """The first panel of a model folder, of one network or of an ensemble."""
+    return (read_ensemble_config(folder) if is_ensemble(folder) else read_config(folder)).panel
 
 
 def read_ensemble_config(folder: Path) -> EnsembleConfig:

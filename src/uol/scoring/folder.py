@@ -1,19 +1,17 @@
 """Model folders on disk, read and written.
 
-One network is config.json, model.safetensors, references.safetensors and README.md (the model card). An ensemble is
-config.json, README.md and a model folder for each member in `members`.
+One network is config.json, model.safetensors, references.safetensors and README.md (the model card); the panels after
+its first are in `panels` (uol.scoring.panels). An ensemble is config.json, README.md and a model folder for each member
+in `members`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 import uol
@@ -33,9 +31,10 @@ from uol.scoring.config import (
     read_config,
     read_ensemble_config,
 )
+from uol.scoring.panels import PANELS, REFERENCES, read_panels, read_references, write_panels, write_references
 from uol.scoring.released import find_model, member_folder, member_folders, network_fingerprint
 from uol.storage.files import replacing_folder, write_json, write_text
-from uol.storage.tensors import read_arrays, write_arrays, write_tensors
+from uol.storage.tensors import overwrite_arrays, write_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -45,16 +44,8 @@ if TYPE_CHECKING:
     from uol.scoring.onnx import OnnxScorer
     from uol.scoring.scorer import Scorer
 
-MODEL, REFERENCES, CARD = "model.safetensors", "references.safetensors", "README.md"
+MODEL, CARD = "model.safetensors", "README.md"
 PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
-
-
-class StoredReferences(NamedTuple):
-    """The references of a model folder: means and log-variances (R, D), and scores (R,)."""
-
-    mean: npt.NDArray[np.float32]
-    log_variance: npt.NDArray[np.float32]
-    score: npt.NDArray[np.float64]
 
 
 def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
@@ -64,7 +55,7 @@ def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
         return
     refusal = CallError(f"{target}: a folder with other files in it; choose another folder for the model")
     several = is_ensemble(target)
-    one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE}
+    one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE, PANELS}
     ours = {CONFIG, CARD, MEMBERS, PROVENANCE} if several else one
     if {entry.name for entry in target.iterdir()} - ours:
         raise refusal
@@ -80,9 +71,13 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = Fal
     """Write the folder of one network in one step: whole, or not at all."""
     check_target(folder)
     with replacing_folder(folder) as temporary:
-        write_tensors(temporary / MODEL, _stored(scorer.model.state_dict(), half))
-        mean, log_variance = (values.cpu().numpy() for values in scorer.references.gaussians)
-        _describe(scorer, StoredReferences(mean, log_variance, scorer.references.scores), temporary, half)
+        own = {name for parts in scorer.other_panels.values() for name in parts.tensors}  # few: they stay in 32 bits
+        stored = {
+            name: tensor.half() if half and name not in own and _fits_half(tensor) else tensor
+            for name, tensor in scorer.model.state_dict().items()
+        }
+        write_tensors(temporary / MODEL, stored)
+        _describe(scorer, temporary, half)
 
 
 def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool = False) -> None:
@@ -101,13 +96,14 @@ def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool
         raise CallError("half: the graph reads weights as they are stored; open the model with torch to store it so")
     with replacing_folder(folder) as temporary:
         shutil.copyfile(source / MODEL, temporary / MODEL)
-        _describe(scorer, StoredReferences(*scorer.references.gaussians, scorer.references.scores), temporary, half)
+        overwrite_arrays(temporary / MODEL, scorer.tensors)
+        _describe(scorer, temporary, half)
         graph = (source / SCORE_GRAPH).read_bytes()
         (temporary / SCORE_GRAPH).write_bytes(cut_graph(graph, GAUSSIAN, (FINGERPRINT, network_fingerprint(temporary))))
 
 
-def _describe(scorer: NetworkScorer[Any], references: StoredReferences, folder: Path, half: bool) -> None:
-    """Write all of a network's folder but its weights: settings, references and card."""
+def _describe(scorer: NetworkScorer[Any], folder: Path, half: bool) -> None:
+    """Write all of a network's folder but its weights: settings, references, other panels and card."""
     config = FolderConfig(
         format=FORMAT,
         uol=uol.__version__,
@@ -118,13 +114,8 @@ def _describe(scorer: NetworkScorer[Any], references: StoredReferences, folder: 
         calibration=scorer.calibration,
     )
     write_json(folder / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
-    columns: dict[str, npt.NDArray[Any]] = references._asdict()
-    for name in ("mean", "log_variance"):
-        with np.errstate(over="ignore"):
-            short = columns[name].astype(np.float16)
-        if half and (np.isfinite(short).all() or not np.isfinite(columns[name]).all()):
-            columns[name] = short
-    write_arrays(folder / REFERENCES, columns)
+    write_references(folder, scorer.stored_references(), half)
+    write_panels(folder, scorer.other_panels, half)
     write_text(folder / CARD, model_card(scorer))
 
 
@@ -183,11 +174,7 @@ def load_model(name: str | os.PathLike[str]) -> BaseScorer:
 
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     """Read the folder of one network with torch; an error names what is missing or damaged."""
-    import torch
-
-    from uol.order.gaussians import Gaussians
     from uol.order.model import OrderModel
-    from uol.order.references import ReferenceSet
     from uol.scoring.scorer import Scorer
 
     folder = find_model(name)
@@ -203,37 +190,10 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
         raise UolError(f"{folder / MODEL}: does not fit the model in {CONFIG} ({reason})") from error
-    mean, log_variance, scores = read_references(folder, config.model.dimensions)
-    return Scorer(
-        model,
-        ReferenceSet(Gaussians(torch.from_numpy(mean), torch.from_numpy(log_variance)), scores),
-        config.panel,
-        config.bradley_terry,
-        config.calibration,
-        config.scoring,
-    )
-
-
-def read_references(folder: Path, dimensions: int) -> StoredReferences:
-    """The references of a model folder; an error names what is missing or damaged."""
-    path = folder / REFERENCES
-    if not path.is_file():
-        raise UolError(f"{folder}: not a whole model folder: {REFERENCES} is missing")
-    arrays = read_arrays(path)
-    missing = set(StoredReferences._fields) - set(arrays)
-    if missing:
-        raise UolError(f"{path}: damaged: {', '.join(sorted(missing))} missing")
-    mean, log_variance = (arrays[key].astype(np.float32) for key in ("mean", "log_variance"))
-    scores = arrays["score"].astype(np.float64)
-    fits = mean.shape == log_variance.shape == (len(scores), dimensions)
-    if not (fits and np.isfinite(mean).all() and np.isfinite(scores).all()):
-        raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
-    return StoredReferences(mean, log_variance, scores)
-
-
-def _stored(tensors: Mapping[str, torch.Tensor], half: bool) -> dict[str, torch.Tensor]:
-    """Tensors as written: in 16 bits if `half` is set and all values stay finite."""
-    return {key: tensor.half() if half and _fits_half(tensor) else tensor for key, tensor in tensors.items()}
+    references = Scorer.read_references(read_references(folder, config.model.dimensions))
+    scorer = Scorer(model, references, config.panel, config.bradley_terry, config.calibration, config.scoring)
+    scorer.other_panels = read_panels(folder, config.model.dimensions)
+    return scorer
 
 
 def _in_half(path: Path) -> bool:

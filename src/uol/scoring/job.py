@@ -11,6 +11,7 @@ from uol.errors import CallError
 from uol.scoring.bulk import score_files
 from uol.scoring.released import find_model, fingerprint
 from uol.scoring.row_file import RowFile
+from uol.scoring.rows import FIGURES
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
@@ -21,6 +22,15 @@ COLUMNS = (
     "dispersion", "error",
 )  # fmt: skip
 RANK_COLUMNS = ("rank", "tied", *COLUMNS)
+
+
+def columns_of(scorer: BaseScorer | None) -> tuple[str, ...]:
+    """The columns of tables: figures on one scale, or on that of each panel that a scorer knows (value_NAME, …)."""
+    if scorer is None:
+        return COLUMNS
+    start, end = COLUMNS.index(FIGURES[0]), COLUMNS.index(FIGURES[-1]) + 1
+    figures = [f"{figure}_{panel.name}" for panel in scorer.panels for figure in FIGURES]
+    return (*COLUMNS[:start], *figures, *COLUMNS[end:])
 
 
 class Progress(NamedTuple):
@@ -38,6 +48,7 @@ def score_job(
     out: Path | None = None,
     all_faces: bool = False,
     face_cache: Path | None = None,
+    all_panels: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> list[ScoreRow]:
     """The rows of all files; with `out`, finished rows are kept in it and a stopped job is resumed."""
@@ -51,12 +62,13 @@ def score_job(
 
         cache = FaceCache(face_cache)
     rows: list[ScoreRow] = []
-    job = {"model": fingerprint(find_model(model)), "all_faces": all_faces}
-    with RowFile(out, job, COLUMNS) if out is not None else nullcontext() as kept:
+    panel = "all" if all_panels else scorer.panel.name
+    job = {"model": fingerprint(find_model(model)), "all_faces": all_faces, "panel": panel}
+    with RowFile(out, job, columns_of(scorer if all_panels else None)) if out is not None else nullcontext() as kept:
         todo = list(paths) if kept is None else kept.missing(paths)
         progress = Progress(0, len(paths) - len(todo), len(paths))
         report(progress)
-        for index, found in score_files(scorer, todo, all_faces, cache=cache):
+        for index, found in score_files(scorer, todo, all_faces, cache=cache, all_panels=all_panels):
             if kept is None:
                 rows += found
             else:

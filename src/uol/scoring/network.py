@@ -7,6 +7,9 @@ arrays: scores, calibration, and the same network on another panel's scale.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -18,8 +21,18 @@ from uol.order.calibration import ENOUGH_FOR_LINE, Calibration, calibrate
 from uol.order.config import BradleyTerry, ScoringConfig
 from uol.order.order import Order, order_of
 from uol.order.references import ReferenceSet, choose_references
-from uol.scoring.base import FEWEST_ANCHORS, BaseScorer, Comparison, Embedding, Score, as_sequence, check_anchors
+from uol.scoring.base import (
+    FEWEST_ANCHORS,
+    BaseScorer,
+    Comparison,
+    Embedding,
+    Score,
+    as_sequence,
+    check_anchors,
+    check_panel,
+)
 from uol.scoring.config import PanelConfig
+from uol.scoring.panels import PanelParts, StoredReferences
 
 if TYPE_CHECKING:
     from uol.order.bradley_terry import Estimates
@@ -47,6 +60,7 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
 
     references: ReferenceSet[Embedding]
     bradley_terry: BradleyTerry
+    other_panels: Mapping[str, PanelParts] = MappingProxyType({})
 
     # ---------------------------------------------------------------- what an engine computes
 
@@ -70,6 +84,54 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
     @abstractmethod
     def with_references(self, references: ReferenceSet[Embedding], panel: PanelConfig, scoring: ScoringConfig) -> Self:
         """The same network with other references; k, δ and the calibration are not fitted."""
+
+    @abstractmethod
+    def with_tensors(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The same network with some of its tensors replaced."""
+
+    @staticmethod
+    @abstractmethod
+    def read_references(stored: StoredReferences) -> ReferenceSet[Any]:
+        """References from a model folder."""
+
+    @abstractmethod
+    def stored_references(self) -> StoredReferences:
+        """References for a model folder."""
+
+    # ---------------------------------------------------------------- panels
+
+    @property
+    def panels(self) -> list[PanelConfig]:
+        """The panels that the model knows, the one whose scale scores are on first."""
+        return [self.panel, *(parts.panel for parts in self.other_panels.values())]
+
+    def on_panel(self, name: str) -> Self:
+        """The same network on the scale of another panel that it knows; the result knows this panel alone."""
+        if name == self.panel.name:
+            return self
+        check_panel(name, self.panels)
+        parts = self.other_panels[name]
+        network = self.with_tensors(parts.tensors) if parts.tensors else self
+        scorer = network.with_references(self.read_references(parts.references), parts.panel, parts.scoring)
+        scorer.bradley_terry, scorer.calibration = parts.bradley_terry, parts.calibration
+        scorer.other_panels = MappingProxyType({})
+        return scorer
+
+    def score_panels(self, pixels: Any) -> dict[str, list[Score]]:
+        """Scores of framed images, uint8 (N, 3, crop, crop), on the scale of each panel.
+
+        The network is computed once for all panels that share its tensors.
+        """
+        embedded = self.embed_pixels(pixels)
+        found = {self.panel.name: self.score_embedded(embedded)}
+        for name, scorer in self._on_other_panels.items():
+            shared = not self.other_panels[name].tensors and scorer.scoring.mirror == self.scoring.mirror
+            found[name] = scorer.score_embedded(embedded if shared else scorer.embed_pixels(pixels))
+        return found
+
+    @cached_property
+    def _on_other_panels(self) -> dict[str, Self]:
+        return {name: self.on_panel(name) for name in self.other_panels}
 
     # ---------------------------------------------------------------- answers
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from uol.order.references import ReferenceSet
 from uol.scoring.base import Pixels, Score
 from uol.scoring.config import SCORE_GRAPH, PanelConfig, read_config
 from uol.scoring.network import Floats, NetworkScorer
+from uol.scoring.panels import PanelParts, StoredReferences, read_panels, read_references
 from uol.scoring.released import fingerprint, network_fingerprint
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
         self.scoring = settings.scoring
         self.calibration: Calibration = settings.calibration
         self.bradley_terry = settings.bradley_terry
+        self.tensors: Mapping[str, npt.NDArray[Any]] = {}  # in place of those in the folder
+        self._threads = threads
         self._graph = open_graph(self.folder / SCORE_GRAPH, threads)
         self._graph_scores = "value" in [output.name for output in self._graph.get_outputs()]
 
@@ -108,10 +112,21 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
     @cached_property
     def references(self) -> ReferenceSet[GaussianArrays]:  # type: ignore[override]
         """The references of the folder."""
-        from uol.scoring.folder import read_references
+        return self.read_references(read_references(self.folder, self.config.dimensions))
 
-        mean, log_variance, scores = read_references(self.folder, self.config.dimensions)
-        return ReferenceSet(GaussianArrays(mean, log_variance), scores)
+    @cached_property
+    def other_panels(self) -> Mapping[str, PanelParts]:  # type: ignore[override]
+        """The panels of the folder after the first."""
+        return read_panels(self.folder, self.config.dimensions)
+
+    @staticmethod
+    def read_references(stored: StoredReferences) -> ReferenceSet[GaussianArrays]:
+        """References from a model folder."""
+        return ReferenceSet(GaussianArrays(stored.mean, stored.log_variance), stored.score)
+
+    def stored_references(self) -> StoredReferences:
+        """References for a model folder."""
+        return StoredReferences(*self.references.gaussians, self.references.scores)
 
     def score_pixels(self, pixels: Pixels) -> list[Score]:
         """Score framed images: uint8 (N, 3, crop, crop)."""
@@ -146,10 +161,19 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
     ) -> Self:
         """The same network with other references; k, δ and the calibration are not fitted."""
         made = copy.copy(self)
-        made.__dict__.pop("_halves", None)
-        made.__dict__["references"] = references
+        for cached in ("_halves", "_on_other_panels"):
+            made.__dict__.pop(cached, None)
+        made.__dict__ |= {"references": references, "other_panels": {}}
         made.panel, made.scoring, made.bradley_terry = panel, scoring, BradleyTerry(1.0, 1.0)
         made._graph_scores = False  # its scores are by comparison with the former references
+        return made
+
+    def with_tensors(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The same network with some of its tensors replaced."""
+        made = copy.copy(self)
+        made.tensors = {**self.tensors, **tensors}
+        made._graph = open_graph(self.folder / SCORE_GRAPH, self._threads, made.tensors)
+        made._graph_scores = False
         return made
 
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
@@ -200,8 +224,11 @@ def _softmax(logits: npt.NDArray[np.floating[Any]]) -> Floats:
     return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
-def open_graph(path: Path, threads: int = 0) -> Any:
-    """Open a graph of a model folder; one that was made for another model is refused."""
+def open_graph(path: Path, threads: int = 0, tensors: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})) -> Any:
+    """Open a graph of a model folder, with some of the network's tensors replaced.
+
+    A graph that was made for another model is refused.
+    """
     try:
         import onnxruntime
     except ImportError as error:
@@ -219,6 +246,9 @@ def open_graph(path: Path, threads: int = 0) -> Any:
     options.intra_op_num_threads = threads
     for threads_of in ("intra_op", "inter_op"):  # a thread that spins while it waits takes the time of other processes
         options.add_session_config_entry(f"session.{threads_of}.allow_spinning", "0")
+    if tensors:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in tensors.values()]
+        options.add_external_initializers([f"model.{name}" for name in tensors], values)
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class

@@ -33,8 +33,9 @@ from uol.order.order import Order
 from uol.order.views import views
 from uol.scoring.base import BaseScorer
 from uol.scoring.config import COMPARE_GRAPH, CONFIG, SCORE_GRAPH
-from uol.scoring.folder import CARD, MODEL, REFERENCES, check_target
+from uol.scoring.folder import CARD, MODEL, check_target
 from uol.scoring.onnx import FINGERPRINT, GAUSSIAN, SCORES, OnnxScorer, open_graph
+from uol.scoring.panels import PANELS, REFERENCES
 from uol.scoring.released import fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing, replacing_folder
@@ -250,6 +251,8 @@ def export_onnx(
             for name in (CONFIG, MODEL, REFERENCES, CARD):
                 if (Path(source) / name).is_file():
                     shutil.copyfile(Path(source) / name, temporary / name)
+            if (Path(source) / PANELS).is_dir():
+                shutil.copytree(Path(source) / PANELS, temporary / PANELS)
         return write_graphs(network, temporary)
 
 

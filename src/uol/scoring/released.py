@@ -99,15 +99,21 @@ def weights_digest(folder: Path) -> str:
         raise CallError(f"{folder}: no model folder: {WEIGHTS} cannot be read") from error
 
 
-def open_model(name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto") -> BaseScorer:
-    """Open a model with torch or onnxruntime.
+def open_model(
+    name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto", panel: str | None = None
+) -> BaseScorer:
+    """Open a model with torch or onnxruntime, on the scale of a panel that it knows, by default its first.
 
     By default, a model folder with a graph is opened by onnxruntime, which starts in a fraction of the time that torch
     takes, unless there is a GPU and `device` allows it. Graphs always run on the processor.
     """
+    scorer = _open(find_model(name), runtime, device)
+    return scorer if panel is None else scorer.on_panel(panel)
+
+
+def _open(folder: Path, runtime: Runtime, device: Device) -> BaseScorer:
     from uol.scoring.config import SCORE_GRAPH, is_ensemble
 
-    folder = find_model(name)
     if runtime == "auto":
         ready = (folder / SCORE_GRAPH).is_file() and find_spec("onnxruntime") is not None
         on_processor = device == "cpu" or (device == "auto" and not _has_gpu())

@@ -140,12 +140,16 @@ def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
 
 
 def cell(row: Row, name: str) -> Any:
-    """A table's cell: the row's value, a side of its face's box, or the problems of the face.
+    """A table's cell: the row's value, a figure of one panel, a side of its face's box, or the problems of the face.
 
     Problems are separated by semicolons; a face without any has an empty text, a row without a face has none.
     """
-    if name in row or name not in {*BOX, PROBLEMS}:
-        return row.get(name)
+    if name in row:
+        return row[name]
+    if name not in {*BOX, PROBLEMS}:
+        figure, _, panel = name.partition("_")
+        panels: Any = row.get("panels", {})
+        return panels.get(panel, {}).get(figure)
     face: Any = row.get("face")
     if face is None:
         return None
@@ -163,7 +167,7 @@ def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> N
     import pandas as pd
 
     table = pd.DataFrame([{name: _cell(cell(row, name)) for name in columns} for row in rows], columns=list(columns))
-    numbers = [name for name in columns if name in {*FIGURES, *BOX}]
+    numbers = [name for name in columns if name in BOX or name.partition("_")[0] in FIGURES]
     table = table.astype(dict.fromkeys(numbers, "float64"))  # also where no image could be scored, or none has a face
     with replacing(path) as temporary:
         try:

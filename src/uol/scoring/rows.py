@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TypedDict
+from collections.abc import Iterable, Mapping
+from typing import NotRequired, TypedDict
 
 from uol.images.framing import FaceRecord, FramedFile
 from uol.scoring.base import Score, rank_with_ties
@@ -12,8 +12,20 @@ from uol.scoring.base import Score, rank_with_ties
 FIGURES = ("value", "low", "high", "dispersion")
 
 
+class PanelFigures(TypedDict):
+    """The score of an image or face on one panel's scale; figures are None if there is no score."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    dispersion: float | None
+
+
 class ScoreRow(TypedDict):
-    """The score of an image or face; `face` is None for images taken whole, and figures are None if `error` is set."""
+    """The score of an image or face; `face` is None for images taken whole, and figures are None if `error` is set.
+
+    `panels` has the score on the scale of each panel, by name, if all were asked for; the figures are the first's.
+    """
 
     image: str
     face: FaceRecord | None
@@ -22,6 +34,7 @@ class ScoreRow(TypedDict):
     high: float | None
     dispersion: float | None
     error: str | None
+    panels: NotRequired[dict[str, PanelFigures]]
 
 
 class RankedRow(ScoreRow):
@@ -33,14 +46,34 @@ class RankedRow(ScoreRow):
 
 def score_row(framed: FramedFile, score: Score | None) -> ScoreRow:
     """The row of a framed file."""
+    figures = figures_of(score)
     return {
         "image": framed.image,
         "face": framed.face,
-        "value": None if score is None else _known(score.value),
-        "low": None if score is None else _known(score.low),
-        "high": None if score is None else _known(score.high),
-        "dispersion": None if score is None else _known(score.dispersion),
+        "value": figures["value"],
+        "low": figures["low"],
+        "high": figures["high"],
+        "dispersion": figures["dispersion"],
         "error": framed.error,
+    }
+
+
+def panels_row(framed: FramedFile, scores: Mapping[str, Score | None]) -> ScoreRow:
+    """The row of a framed file with its scores on the scales of several panels, the first first."""
+    row = score_row(framed, next(iter(scores.values())))
+    row["panels"] = {name: figures_of(score) for name, score in scores.items()}
+    return row
+
+
+def figures_of(score: Score | None) -> PanelFigures:
+    """The figures of a score that rows include."""
+    if score is None:
+        return {"value": None, "low": None, "high": None, "dispersion": None}
+    return {
+        "value": _known(score.value),
+        "low": _known(score.low),
+        "high": _known(score.high),
+        "dispersion": _known(score.dispersion),
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -21,6 +23,7 @@ from uol.ratings.rated_images import RatedImages
 from uol.scoring.base import BaseScorer, Pixels, Score, one_ahead
 from uol.scoring.config import PanelConfig
 from uol.scoring.network import Floats, NetworkScorer, Outcomes, references_of
+from uol.scoring.panels import PanelParts, StoredReferences
 
 _GPU_BATCH = 256
 _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
@@ -174,14 +177,53 @@ class Scorer(NetworkScorer[Gaussians]):
         """The same network with other references; k, δ and the calibration are not fitted."""
         return type(self)(self.model, references, panel, BradleyTerry(1.0, 1.0), scoring=scoring)
 
+    def with_tensors(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The same network with some of its tensors replaced."""
+        model = copy.deepcopy(self.model)
+        replaced = {name: torch.from_numpy(array) for name, array in tensors.items()}
+        model.load_state_dict(model.state_dict() | replaced)
+        return type(self)(model, self.references, self.panel, self.bradley_terry, self.calibration, self.scoring)
+
+    def with_panels(self, others: Sequence[Scorer]) -> Self:
+        """The same scorer, which also knows the panels of others; they are the same network but for some tensors."""
+        ours = self.model.state_dict()
+        self.other_panels = {
+            other.panel.name: PanelParts(
+                other.panel,
+                other.bradley_terry,
+                other.scoring,
+                other.calibration,
+                other.stored_references(),
+                {
+                    name: tensor.cpu().numpy()
+                    for name, tensor in other.model.state_dict().items()
+                    if tensor.is_floating_point() and not tensor.equal(ours[name])
+                },
+            )
+            for other in others
+        }
+        return self
+
     # ---------------------------------------------------------------- folders and devices
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str]) -> BaseScorer:
+    def from_pretrained(cls, name: str | os.PathLike[str], panel: str | None = None) -> BaseScorer:
         """Load a model by name or folder; an ensemble's folder gives an `EnsembleScorer`."""
         from uol.scoring.folder import load_model
 
-        return load_model(name)
+        scorer = load_model(name)
+        return scorer if panel is None else scorer.on_panel(panel)
+
+    @staticmethod
+    def read_references(stored: StoredReferences) -> ReferenceSet[Gaussians]:
+        """References from a model folder."""
+        mean, log_variance = (torch.from_numpy(values) for values in (stored.mean, stored.log_variance))
+        return ReferenceSet(Gaussians(mean, log_variance), stored.score)
+
+    def stored_references(self) -> StoredReferences:
+        """References for a model folder."""
+        mean, log_variance = (values.cpu().numpy() for values in self.references.gaussians)
+        return StoredReferences(mean, log_variance, self.references.scores)
 
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
         """Write a model folder; `half` stores weights in 16 bits, at half the size."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
@@ -37,6 +40,19 @@ def read_arrays(path: Path, prefix: str = "") -> dict[str, npt.NDArray[Any]]:
             return {key: file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise UolError(f"{path}: damaged; copy the model folder again ({error})") from error
+
+
+def overwrite_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Put arrays in the place of those of the same names, shapes and types, where they lie in a file."""
+    with open(path, "r+b") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        for name, array in arrays.items():
+            begin, end = header[name]["data_offsets"]
+            if end - begin != array.nbytes:
+                raise ValueError(f"{path}: {name} has {end - begin} bytes, not {array.nbytes}")
+            file.seek(8 + length + begin)
+            file.write(np.ascontiguousarray(array).tobytes())
 
 
 def _write(save_file: Callable[..., None], path: Path, values: Any, metadata: dict[str, str] | None) -> None:

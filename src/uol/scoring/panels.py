@@ -1,0 +1,111 @@
+"""The panels of a model folder: what scores on the scale of each depend on, without copies of the network's weights.
+
+The folder's config.json and references.safetensors are those of its first panel. Each of the others has a folder:
+
+MODEL/panels/NAME/config.json, references.safetensors
+MODEL/panels/NAME/network.safetensors     tensors that are not those of the first panel: statistics of batch norms
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import uol
+from uol.errors import UolError
+from uol.order.calibration import Calibration
+from uol.order.config import BradleyTerry, ScoringConfig
+from uol.scoring.config import CONFIG, FORMAT, PanelConfig, PanelFolderConfig, read_panel_config
+from uol.storage.files import write_json
+from uol.storage.tensors import read_arrays, write_arrays
+
+PANELS, REFERENCES, NETWORK = "panels", "references.safetensors", "network.safetensors"
+
+
+class StoredReferences(NamedTuple):
+    """The references of a panel: means and log-variances (R, D), and scores (R,)."""
+
+    mean: npt.NDArray[np.float32]
+    log_variance: npt.NDArray[np.float32]
+    score: npt.NDArray[np.float64]
+
+
+class PanelParts(NamedTuple):
+    """All that makes one network score on the scale of one panel; `tensors` replace those of the network."""
+
+    panel: PanelConfig
+    bradley_terry: BradleyTerry
+    scoring: ScoringConfig
+    calibration: Calibration
+    references: StoredReferences
+    tensors: Mapping[str, npt.NDArray[Any]]
+
+
+def panel_names(folder: Path) -> list[str]:
+    """The names of a model folder's panels after the first."""
+    return sorted(path.parent.name for path in (folder / PANELS).glob(f"*/{CONFIG}"))
+
+
+def read_panels(folder: Path, dimensions: int) -> dict[str, PanelParts]:
+    """The panels of a model folder after the first, by name; an error names what is missing or damaged."""
+    return {name: _read_panel(folder / PANELS / name, dimensions) for name in panel_names(folder)}
+
+
+def _read_panel(folder: Path, dimensions: int) -> PanelParts:
+    config = read_panel_config(folder)
+    if config.panel.name != folder.name:
+        raise UolError(f"{folder / CONFIG}: damaged: it is of the panel {config.panel.name}")
+    tensors = read_arrays(folder / NETWORK) if (folder / NETWORK).is_file() else {}
+    references = read_references(folder, dimensions)
+    return PanelParts(config.panel, config.bradley_terry, config.scoring, config.calibration, references, tensors)
+
+
+def write_panels(folder: Path, panels: Mapping[str, PanelParts], half: bool) -> None:
+    """Write panels into a model folder; `half` stores references in 16 bits if they stay finite."""
+    for name, parts in panels.items():
+        place = folder / PANELS / name
+        place.mkdir(parents=True)
+        config = PanelFolderConfig(
+            format=FORMAT,
+            uol=uol.__version__,
+            panel=parts.panel,
+            bradley_terry=parts.bradley_terry,
+            scoring=parts.scoring,
+            calibration=parts.calibration,
+        )
+        write_json(place / CONFIG, config.model_dump() | {"bradley_terry": parts.bradley_terry._asdict()})
+        write_references(place, parts.references, half)
+        if parts.tensors:
+            write_arrays(place / NETWORK, parts.tensors)
+
+
+def read_references(folder: Path, dimensions: int) -> StoredReferences:
+    """The references of a panel; an error names what is missing or damaged."""
+    path = folder / REFERENCES
+    if not path.is_file():
+        raise UolError(f"{folder}: not a whole model folder: {REFERENCES} is missing")
+    arrays = read_arrays(path)
+    missing = set(StoredReferences._fields) - set(arrays)
+    if missing:
+        raise UolError(f"{path}: damaged: {', '.join(sorted(missing))} missing")
+    mean, log_variance = (arrays[key].astype(np.float32) for key in ("mean", "log_variance"))
+    scores = arrays["score"].astype(np.float64)
+    fits = mean.shape == log_variance.shape == (len(scores), dimensions)
+    if not (fits and np.isfinite(mean).all() and np.isfinite(scores).all()):
+        raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
+    return StoredReferences(mean, log_variance, scores)
+
+
+def write_references(folder: Path, references: StoredReferences, half: bool) -> None:
+    """Write references; `half` stores means and log-variances in 16 bits if they stay finite."""
+    columns: dict[str, npt.NDArray[Any]] = references._asdict()
+    for name in ("mean", "log_variance"):
+        with np.errstate(over="ignore"):
+            short = columns[name].astype(np.float16)
+        if half and (np.isfinite(short).all() or not np.isfinite(columns[name]).all()):
+            columns[name] = short
+    write_arrays(folder / REFERENCES, columns)
