@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from uol.ratings.rated_images import Split
 from uol.ratings.scale import Scale
 from uol.ratings.splits import choose_splits
 from uol.runs.known_raters import known_leniency
+from uol.scoring.scorer import Scorer
 from uol.training.packed import PackedImages
 from uol.training.recipe import dump_recipe
 
@@ -56,15 +58,23 @@ def test_two_panels_are_trained_tested_evaluated_reported_and_added(uol, two, tm
     main, other = json.loads(out)
     assert (main["data"], main["split"], main["images"]) == ("kind", "fold-1", 20)
     assert (other["data"], other["split"], other["images"]) == ("severe", "fold-1", 20)
-    assert (run / "panels" / "severe" / "model" / "config.json").is_file()
+    assert (run / "model" / "panels" / "severe" / "config.json").is_file()
     severe = ("--data", "own", "--root", two / "faces", "--table", two / "severe.csv", "--scale", "1", "10")
     code, out, err = uol("evaluate", run, *severe, "--json")  # its own split, its own references: no transfer
     assert code == 0, err
     assert json.loads(out)["split"] == "fold-1"
     assert json.loads(out)["mae"] == pytest.approx(other["mae"], abs=1e-5)
     assert not (run / "evaluations").exists()
-    alone = run / "panels" / "severe" / "model"  # still known to have been trained on images of that data set
-    code, out, err = uol("evaluate", alone, *severe, "--json")
+    assert main["mae"] != other["mae"]
+    as_before = tmp_path / "as-before"  # earlier versions kept another model folder for each panel
+    shutil.copytree(run, as_before)
+    alone = as_before / "panels" / "severe" / "model"
+    Scorer.from_pretrained(run, panel="severe").save_pretrained(alone)
+    shutil.rmtree(as_before / "model" / "panels")
+    code, out, err = uol("evaluate", as_before, *severe, "--json")
+    assert code == 0, err
+    assert json.loads(out)["mae"] == pytest.approx(other["mae"], abs=1e-5)
+    code, out, err = uol("evaluate", alone, *severe, "--json")  # known to have been trained on images of that data set
     assert code == 0, err
     assert (json.loads(out)["split"], json.loads(out)["mae"]) == ("fold-1", pytest.approx(other["mae"], abs=1e-5))
     code, _, err = uol("evaluate", run, *severe, "--fold", "2")
@@ -94,8 +104,10 @@ def test_a_set_that_no_panel_rated_is_read_on_each_panel(uol, two, tmp_path):
     code, _, err = uol(*command(two, "--out", run, split="whole", beside="own={}:whole"))
     assert code == 0, err
     tables = []
-    for model, place in ((run, run), (run / "panels" / "severe" / "model", run / "panels" / "severe")):
-        code, out, err = uol("evaluate", model, "--data", "synthetic", "--split", "whole", "--json")
+    code, _, err = uol("evaluate", run, "--data", "synthetic", "--split", "whole", "--panel", "sevre")
+    assert (code, err.strip()) == (2, "uol: panel sevre: this model does not know it; did you mean severe?")
+    for panel, place in (("kind", run), ("severe", run / "panels" / "severe")):
+        code, out, err = uol("evaluate", run, "--data", "synthetic", "--split", "whole", "--panel", panel, "--json")
         assert code == 0, err
         told = json.loads((place / "evaluations" / "synthetic-a.json").read_text())
         assert told["pc"] == json.loads(out)["pc"]

@@ -195,7 +195,7 @@ def test_shuffled_test_labels_of_either_panel_change_nothing(joint, drawn, drawn
         one, two = load_file(folder / file), load_file(tmp_path / file)
         assert all(one[key].equal(two[key]) for key in one), file
     for place in ("", "panels/synthetic-b/"):
-        name = f"{place}model/config.json"
+        name = f"model/{place}config.json"
         assert (folder / name).read_bytes() == (tmp_path / name).read_bytes()
         tables = [pd.read_csv(run / f"{place}predictions.csv") for run in (folder, tmp_path)]
         for column in ("value", "low", "high", "dispersion"):
@@ -236,7 +236,7 @@ def test_a_finished_run_is_found_and_another_second_panel_is_noticed(joint, draw
 def test_without_test_images_both_have_a_model(drawn, drawn_b, tmp_path):
     whole = Split(np.arange(80), np.arange(0))
     assert tried(drawn, drawn_b, tmp_path, whole, whole, quick_recipe(epochs=1)) is None
-    assert Scorer.from_pretrained(tmp_path / "panels" / "synthetic-b" / "model").panel.high == 10
+    assert Scorer.from_pretrained(tmp_path, panel="synthetic-b").panel.high == 10
     made = json.loads((tmp_path / "provenance.json").read_text())
     assert [panel["name"] for panel in made["panels"]] == ["synthetic-a", "synthetic-b"]
 

@@ -1,0 +1,209 @@
+"""Several panels of one network: stored once, answered on each scale as by separate models, by either engine."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from quick import noise, untrained
+from uol.errors import CallError, UolError
+from uol.order.bradley_terry import BradleyTerry
+from uol.order.norms import with_statistics
+from uol.scoring.base import BaseScorer
+from uol.scoring.bulk import score_files
+from uol.scoring.config import PanelConfig
+from uol.scoring.onnx import OnnxScorer
+from uol.scoring.onnx_export import export_onnx
+from uol.scoring.panels import panel_names
+from uol.scoring.released import open_model
+from uol.scoring.scorer import Scorer
+
+PIXELS = noise(6, seed=3)
+
+
+def scorer_of(first: Scorer, name: str, high: float, norms: bool, backbone_images: int) -> Scorer:
+    """The network of another scorer with other references and, if asked, norms that saw other images."""
+    images = torch.from_numpy(noise(30, seed=backbone_images) // 2)
+    model = with_statistics(first.model, images) if norms else first.model
+    mean, log_variance = model.embed(images)
+    references = Scorer.read_references(
+        first.stored_references()._replace(
+            mean=mean.numpy(), log_variance=log_variance.numpy(), score=np.linspace(1, high, 30)
+        )
+    )
+    panel = PanelConfig(name=name, low=1, high=high)
+    calibration = first.calibration.model_copy(update={"intercept": 0.1 * high})
+    return Scorer(model, references, panel, BradleyTerry(3.0, 0.4), calibration, first.scoring)
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Scorers of three panels: one network, whose norms the third panel has with other statistics."""
+    first = untrained().with_tensors({})
+    first.model = with_statistics(first.model, torch.from_numpy(noise(50, seed=4)))  # no two norms have the same
+    first = scorer_of(first, "panel", 5, False, 7)
+    return [first, scorer_of(first, "hundred", 100, False, 5), scorer_of(first, "ten", 10, True, 6)]
+
+
+@pytest.fixture(scope="module", params=["torch", "half", "onnx"])
+def loaded(request, three, tmp_path_factory) -> BaseScorer:
+    folder = tmp_path_factory.mktemp("panels") / "model"
+    together = copy.copy(three[0]).with_panels(three[1:])
+    if request.param == "onnx":
+        pytest.importorskip("onnxruntime")
+        export_onnx(together, folder)
+        return open_model(folder, "onnx")
+    together.save_pretrained(folder, half=request.param == "half")
+    return Scorer.from_pretrained(folder)
+
+
+def figures(scores):
+    return np.array([astuple(score) for score in scores])
+
+
+def test_each_panel_answers_as_a_separate_model(loaded, three):
+    assert [panel.name for panel in loaded.panels] == ["panel", "hundred", "ten"]
+    together = loaded.score_panels(PIXELS)
+    assert list(together) == ["panel", "hundred", "ten"]
+    half = isinstance(loaded, Scorer) and not loaded.model.mean.weight.equal(three[0].model.mean.weight)
+    for separate in three:
+        name, unit = separate.panel.name, separate.panel.scale.unit
+        expected = figures(separate.score_pixels(PIXELS)) / unit
+        alone = loaded.on_panel(name)
+        assert alone.panel == separate.panel
+        near = {"abs": 0.05, "rel": 0.02} if half else {"abs": 1e-4, "rel": 1e-4}
+        assert figures(alone.score_pixels(PIXELS)) / unit == pytest.approx(expected, **near)
+        assert figures(together[name]) == pytest.approx(figures(alone.score_pixels(PIXELS)), rel=1e-4, abs=1e-4 * unit)
+        compared = alone.compare_pixels(PIXELS[0], PIXELS[1])
+        assert compared == pytest.approx(separate.compare_pixels(PIXELS[0], PIXELS[1]), abs=0.05 if half else 1e-4)
+
+
+def test_an_unknown_panel_is_refused(loaded):
+    with pytest.raises(CallError, match="panel hundret: this model does not know it; did you mean hundred"):
+        loaded.on_panel("hundret")
+    with pytest.raises(CallError, match="panel x: this model does not know it; it knows panel, hundred, ten"):
+        loaded.on_panel("x")
+
+
+@pytest.mark.parametrize("name", ["hundred", "ten"])
+def test_one_of_several_panels_can_be_saved_alone(loaded, name, tmp_path):
+    alone = loaded.on_panel(name)
+    alone.save_pretrained(tmp_path / "model")
+    again = BaseScorer.from_pretrained(tmp_path / "model")
+    assert [panel.name for panel in again.panels] == [name]
+    assert type(again) is type(loaded)
+    assert figures(again.score_pixels(PIXELS)) == pytest.approx(figures(alone.score_pixels(PIXELS)), rel=1e-4, abs=1e-4)
+
+
+def test_a_model_saved_again_knows_all_its_panels(loaded, tmp_path):
+    loaded.save_pretrained(tmp_path / "model")
+    again = BaseScorer.from_pretrained(tmp_path / "model")
+    assert panel_names(tmp_path / "model") == ["hundred", "ten"]
+    for name, scores in again.score_panels(PIXELS).items():
+        assert figures(scores) == pytest.approx(figures(loaded.score_panels(PIXELS)[name]), rel=1e-4, abs=1e-4)
+
+
+def test_an_anchored_model_has_the_new_panel_alone(loaded, drawn):
+    anchored = loaded.anchor(drawn.subset(np.arange(12)))
+    assert [panel.name for panel in anchored.panels] == [drawn.name]
+
+
+def test_weights_are_stored_once(three, tmp_path):
+    together = copy.copy(three[0]).with_panels(three[1:])
+    together.save_pretrained(tmp_path / "model")
+    three[0].save_pretrained(tmp_path / "one")
+    inside = tmp_path / "model" / "panels"
+    assert not (inside / "hundred" / "network.safetensors").exists()  # it shares every tensor
+    assert (inside / "ten" / "network.safetensors").is_file()
+    one, several = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("one", "model"))
+    assert one == several
+    assert len([*inside.rglob("*.safetensors")]) == 3
+
+
+def test_damaged_panels_are_refused(three, tmp_path):
+    folder = tmp_path / "model"
+    copy.copy(three[0]).with_panels(three[1:]).save_pretrained(folder)
+    config = folder / "panels" / "ten" / "config.json"
+    whole = config.read_text()
+    for damaged, message in (
+        (json.dumps(json.loads(whole) | {"bradley_terry": {"k": -1.0, "delta": 1.0}}), "k, δ or the panel's scale"),
+        (whole.replace('"name": "ten"', '"name": "five"'), "it is of the panel five"),
+        ("{", "damaged or of another version"),
+    ):
+        config.write_text(damaged)
+        with pytest.raises(UolError, match=message):
+            Scorer.from_pretrained(folder)
+    config.write_text(whole)
+    (folder / "panels" / "ten" / "references.safetensors").unlink()
+    with pytest.raises(UolError, match="references.safetensors is missing"):
+        Scorer.from_pretrained(folder)
+    shutil.rmtree(folder / "panels")
+    assert len(Scorer.from_pretrained(folder).panels) == 1
+
+
+def test_rows_have_a_score_on_each_scale(loaded, tmp_path):
+    for number, pixels in enumerate(PIXELS):
+        Image.fromarray(pixels.transpose(1, 2, 0)).save(tmp_path / f"{number}.png")
+    (tmp_path / "2.png").write_bytes(b"no image")
+    paths = sorted(tmp_path.iterdir())
+    rows = [row for _, found in score_files(loaded, paths, all_panels=True) for row in found]
+    assert [row["error"] is None for row in rows] == [True, True, False, True, True, True]
+    assert rows[2]["panels"] == {
+        name: {"value": None, "low": None, "high": None, "dispersion": None} for name in ("panel", "hundred", "ten")
+    }
+    for name in ("panel", "hundred", "ten"):
+        alone = [row for _, found in score_files(loaded.on_panel(name), paths) for row in found]
+        for row, expected in zip(rows, alone, strict=True):
+            if row["error"] is None:
+                assert row["panels"][name]["value"] == pytest.approx(expected["value"], rel=1e-4)
+    assert rows[0]["value"] == rows[0]["panels"]["panel"]["value"]
+
+
+def test_scores_of_all_panels_from_the_command_line(uol, three, tmp_path):
+    folder, images = tmp_path / "model", tmp_path / "images"
+    copy.copy(three[0]).with_panels(three[1:]).save_pretrained(folder)
+    images.mkdir()
+    for number in range(2):
+        Image.fromarray(PIXELS[number].transpose(1, 2, 0)).save(images / f"{number}.png")
+    code, out, err = uol("score", images, "--model", folder, "--panel", "all", "--json")
+    assert code == 0, err
+    rows = json.loads(out)
+    assert list(rows[0]["panels"]) == ["panel", "hundred", "ten"]
+    code, out, _ = uol("score", images, "--model", folder, "--panel", "ten", "--json")
+    (first, _) = json.loads(out)
+    assert first["value"] == pytest.approx(rows[0]["panels"]["ten"]["value"], abs=1e-4)
+    code, out, _ = uol("score", images, "--model", folder, "--panel", "all", "--csv")
+    header, line, *_ = out.splitlines()
+    assert header.split(",")[7:] == [
+        *(
+            f"{figure}_{name}"
+            for name in ("panel", "hundred", "ten")
+            for figure in ("value", "low", "high", "dispersion")
+        ),
+        "error",
+    ]
+    assert float(line.split(",")[15]) == pytest.approx(rows[0]["panels"]["ten"]["value"], abs=1e-4)
+    code, out, _ = uol("score", images, "--model", folder, "--panel", "all")
+    assert "hundred" in out
+    assert f"{rows[0]['panels']['hundred']['value']:.2f} (" in out
+    table = tmp_path / "all.csv"
+    assert uol("score", images, "--model", folder, "--panel", "all", "--out", table)[0] == 0
+    assert table.read_text().splitlines()[0] == header
+    code, out, err = uol("rank", images, "--model", folder, "--panel", "all")
+    assert code == 2
+    assert err.strip() == "uol: panel all: this model does not know it; it knows panel, hundred, ten"
+
+
+def test_scores_of_a_graph_and_of_gaussians_agree(three, tmp_path):
+    pytest.importorskip("onnxruntime")
+    export_onnx(copy.copy(three[0]).with_panels(three[1:]), tmp_path / "model")
+    scorer = OnnxScorer(tmp_path / "model")
+    by_graph, by_gaussians = scorer.score_pixels(PIXELS), scorer.score_panels(PIXELS)["panel"]
+    assert figures(by_graph) == pytest.approx(figures(by_gaussians), abs=1e-4)
