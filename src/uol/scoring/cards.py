@@ -47,7 +47,12 @@ def _network_rows(scorer: NetworkScorer[Any]) -> str:
     return f"""| backbone | {model.backbone}, {model.crop} px |
 | space | {model.dimensions} dimensions, {"Gaussians" if model.uncertain else "points"} |
 | references | {len(references)}, scores {references.min():.2f} to {references.max():.2f} |
-| Bradley-Terry | k = {fitted.k:.2f}, δ = {fitted.delta:.2f} |"""
+| Bradley-Terry | k = {fitted.k:.2f}, δ = {fitted.delta:.2f} |{_other_panels(scorer)}"""
+
+
+def _other_panels(scorer: NetworkScorer[Any]) -> str:
+    others = [f"{panel.name}, {panel.low:g} to {panel.high:g}" for panel in scorer.panels[1:]]
+    return f"\n| other panels | {'; '.join(others)} |" if others else ""
 
 
 def _member_rows(members: Sequence[NetworkScorer[Any]]) -> list[str]:
