@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import uol
-from uol.cli import data, demo, experiment, export, report, score, train
+from uol.cli import data, demo, experiment, export, report, score, serve, train
 from uol.errors import OF_TRAINING, MissingTorchError, UolError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.command("compare")(score.compare)
 app.command("rank")(score.rank)
 app.command("anchor")(score.anchor)
 app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.add_typer(experiment.app, name="experiment")
 
 _state = {"debug": False}

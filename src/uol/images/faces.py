@@ -5,7 +5,6 @@ photograph → detected faces, five points each → the main one → similarity 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,7 +16,7 @@ from PIL import Image
 
 from uol.errors import CallError, ImageError
 from uol.images.detector import Floats, detect, look_again, opencv
-from uol.images.read import ImageLike, read_image
+from uol.images.read import ImageLike, image_name, read_image
 
 # The median over SCUT-FBP5500's 5500 images of the detector's own five points, as fractions of the frame
 # (`template_from_points` repeats it): left eye, right eye, nose, left and right corner of the mouth, as seen in the
@@ -106,8 +105,8 @@ def find_faces(image: ImageLike, size: int = 256) -> list[AlignedFace]:
 
 def no_face(image: ImageLike) -> str:
     """The error text for an image without a face, with its name if it is a file."""
-    name = f"{os.fspath(image)}: " if isinstance(image, str | os.PathLike) else ""
-    return f"{name}no face found; use a photograph that shows a face from the front"
+    name = image_name(image)
+    return f"{'' if name is None else f'{name}: '}no face found; use a photograph that shows a face from the front"
 
 
 def detect_faces(image: ImageLike) -> list[Face]:

@@ -18,7 +18,7 @@ from uol.errors import CallError, ImageError, UolError
 from uol.images.detector import opencv
 from uol.images.face_cache import FaceCache
 from uol.images.faces import AlignedFace, find_face, find_faces
-from uol.images.read import ImageLike, Images, read_image
+from uol.images.read import ImageBytes, ImageLike, Images, image_name, read_image
 
 Framing: TypeAlias = Literal["whole", "face"]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
@@ -67,17 +67,18 @@ class Framer(NamedTuple):
         pixels = read_plain_jpeg(path)
         return self.pixels(path) if pixels is None else _middle(resize_square(pixels, self.resize), self.crop)
 
-    def frame(self, path: Path, all_faces: bool = False) -> list[FramedFile]:
+    def frame(self, file: Path | ImageBytes, all_faces: bool = False) -> list[FramedFile]:
         """Frame a file: the whole image, its main face, or all sure faces, the largest first; never raises."""
+        name = str(file)
         try:
             if self.framing == "whole":
-                return [FramedFile(str(path), _channels_first(self.pixels(path)))]
+                return [FramedFile(name, _channels_first(self.pixels(file)))]
             return [
-                FramedFile(str(path), _channels_first(self._of_face(face)), _face_record(face))
-                for face in self._faces(path, all_faces)
+                FramedFile(name, _channels_first(self._of_face(face)), _face_record(face))
+                for face in self._faces(file, all_faces)
             ]
         except Exception as error:  # a fault in a decoder or the detector costs this image, not the run
-            return [FramedFile(str(path), None, error=reason(path, error))]
+            return [FramedFile(name, None, error=reason(name, error))]
 
     def _faces(self, image: ImageLike, all_faces: bool = False) -> list[AlignedFace]:
         if all_faces:
@@ -108,15 +109,16 @@ def frame_each(images: Images, framer: Framer, first: int = 0) -> Iterator[Pixel
     """
     framer.check_packages()
     for number, image in enumerate(images, first):
-        named = isinstance(image, str | os.PathLike)
+        name = image_name(image)
         try:
             yield framer.pixels(image).transpose(2, 0, 1)
         except ImageError as error:
-            yield error if named else type(error)(f"image {number}: {error}").with_traceback(error.__traceback__)
+            numbered = f"image {number}: {error}"
+            yield error if name is not None else type(error)(numbered).with_traceback(error.__traceback__)
         except UolError:  # not this image's fault
             raise
         except Exception as error:  # a fault in a decoder or the detector costs this image, not the others
-            yield ImageError(reason(os.fspath(image) if named else f"image {number}", error))
+            yield ImageError(reason(name or f"image {number}", error))
 
 
 def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> Pixels:

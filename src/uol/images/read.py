@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import io
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +17,12 @@ from PIL import Image, UnidentifiedImageError
 
 from uol.errors import ImageError
 
-ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]
-
-Images: TypeAlias = Sequence[ImageLike] | npt.NDArray[np.uint8]
-"""Many images: a list of them, or one uint8 array (n, H, W, 3)."""
-
 SUFFIXES = frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm",
     ".heic", ".heif", ".hif", ".avif", ".jp2", ".j2k", ".jpf", ".jpx",
 })  # fmt: skip
 MAX_PIXELS = 150_000_000  # a 40 MB photograph passes; a header that claims 50,000 × 50,000 does not
+_HEIF = "HEIF"
 _BACKGROUND = (255, 255, 255)  # behind transparent pixels
 _NO_FILES = {
     stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device",
@@ -38,8 +36,30 @@ _TURNS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ImageBytes:
+    """The content of an image file that is in memory, and the name that rows and errors give it.
+
+    Files from strangers can be limited: to formats by Pillow's names, and to a number of pixels.
+    """
+
+    name: str
+    content: bytes = field(repr=False)
+    formats: tuple[str, ...] | None = None
+    max_pixels: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ImageLike: TypeAlias = str | os.PathLike[str] | ImageBytes | Image.Image | npt.NDArray[np.uint8]
+
+Images: TypeAlias = Sequence[ImageLike] | npt.NDArray[np.uint8]
+"""Many images: a list of them, or one uint8 array (n, H, W, 3)."""
+
+
 def read_image(image: ImageLike) -> Image.Image:
-    """Decode a path, PIL image or uint8 array (H×W, H×W×3 or H×W×4 with transparency) to an upright RGB image.
+    """Decode a path, `ImageBytes`, PIL image or uint8 array (H×W, H×W×3 or H×W×4 with alpha) to an upright RGB image.
 
     EXIF orientation is honoured, transparency is laid over white, 16-bit and CMYK are converted, and of an
     animation the first frame is taken. Raises `ImageError` with one line if the image cannot be read.
@@ -51,21 +71,20 @@ def read_image(image: ImageLike) -> Image.Image:
             return _to_rgb(image)
         except Exception as error:  # closed, or read from a file that is damaged or gone
             raise ImageError(f"not a readable image ({_reason(error)})") from error
+    if isinstance(image, ImageBytes):
+        return _decode(image.name, io.BytesIO(image.content), image.formats, image.max_pixels)
     if not isinstance(image, str | os.PathLike):
         raise ImageError(f"an image is a path, a PIL image or a uint8 array, not {type(image).__name__}")
     path = Path(image)
     check_file(path)
-    try:
-        packed = path.suffix.lower() == ".bz2"  # as the FERET discs hold their images
-        with _open(bz2.open(path) if packed else path) as opened:
-            width, height = opened.size
-            if width * height > MAX_PIXELS:
-                raise ImageError(f"{path}: {width} × {height} pixels is more than the {MAX_PIXELS:,} allowed")
-            return _to_rgb(opened)
-    except ImageError:
-        raise
-    except Exception as error:  # decoders raise many kinds: OSError, SyntaxError, struct.error, DecompressionBombError
-        raise ImageError(f"{path}: not a readable image ({_reason(error)})") from error
+    return _decode(str(path), path)
+
+
+def image_name(image: ImageLike) -> str | None:
+    """The name of an image, if it has one: its path, or that of a file in memory."""
+    if isinstance(image, ImageBytes):
+        return image.name
+    return os.fspath(image) if isinstance(image, str | os.PathLike) else None
 
 
 def check_file(path: Path) -> None:
@@ -81,6 +100,32 @@ def check_file(path: Path) -> None:
         raise ImageError(f"{path}: {kind}, not an image")
 
 
+def _decode(
+    name: str, source: Path | io.BytesIO, formats: tuple[str, ...] | None = None, max_pixels: int | None = None
+) -> Image.Image:
+    """The image in a file; one with too many pixels is refused by its header."""
+    most = MAX_PIXELS if max_pixels is None else max_pixels
+    try:
+        packed = isinstance(source, Path) and source.suffix.lower() == ".bz2"  # as the FERET discs hold their images
+        with _open(bz2.open(source) if packed else source, formats) as opened:
+            width, height = opened.size
+            if width * height > most:
+                raise ImageError(f"{name}: {width} × {height} pixels is more than the {most:,} allowed")
+            return _to_rgb(opened)
+    except ImageError:
+        raise
+    except Exception as error:  # decoders raise many kinds: OSError, SyntaxError, struct.error, DecompressionBombError
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> ImageError:
+    # Pillow names what it was given, which for a file in memory is an address.
+    unknown = isinstance(error, UnidentifiedImageError)
+    return ImageError(
+        f"{name}: not a readable image ({f'cannot identify image file {name!r}' if unknown else _reason(error)})"
+    )
+
+
 def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
     shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if array.dtype != np.uint8 or not shaped or array.size == 0:
@@ -88,15 +133,18 @@ def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
     return _to_rgb(Image.fromarray(array))
 
 
-def _open(file: Path | bz2.BZ2File) -> Image.Image:
+def _open(file: Any, formats: tuple[str, ...] | None = None) -> Image.Image:
     """Open an image file; HEIC, as telephones write it, by a package that takes 0.1 s to import."""
+    heif = formats is None or _HEIF in formats
     try:
-        return Image.open(file)
+        return Image.open(file, formats=None if formats is None else [name for name in formats if name != _HEIF])
     except UnidentifiedImageError:
+        if not heif:
+            raise
         from pillow_heif import register_heif_opener
 
         register_heif_opener(thumbnails=False)
-        return Image.open(file)
+        return Image.open(file, formats=None if formats is None else [_HEIF])
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -15,7 +15,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from uol.errors import CallError, ImageError
-from uol.images.framing import FaceRecord
+from uol.images.framing import FaceRecord, FramedFile
 from uol.images.read import SUFFIXES
 from uol.order.bradley_terry import BradleyTerry
 from uol.order.calibration import Calibration
@@ -82,28 +82,32 @@ def explain_rows(scorer: BaseScorer, rows: Sequence[ScoreRow], target: Path) -> 
 
     `target` is the .png file of a single row, or the folder for any number of them.
     """
-    from uol.scoring.network import read_outcomes
-
-    (network,) = scorer.members
     for row, path in zip(rows, picture_paths([row["image"] for row in rows], target), strict=True):
-        pixels = _framed_again(network, row)
-        gaussians = network.embed_pixels(pixels[None])
-        levels = network.levels(gaussians)
-        outcomes = read_outcomes(network.outcomes(gaussians), network.scoring.outcomes)[0]
-        figure = explain(
-            pixels.transpose(1, 2, 0),
-            network.score_embedded(gaussians)[0],
-            outcomes if outcomes.ndim == 2 else np.eye(len(Order))[outcomes],
-            network.references.scores,
-            network.bradley_terry,
-            network.calibration,
-            network.panel,
-            Path(row["image"]).name,
-            None if levels is None else float(network.calibration.value(levels, network.panel.scale)[0]),
-        )
+        figure = explain_pixels(scorer, _framed_again(scorer, row), Path(row["image"]).name)
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png")
         yield path
+
+
+def explain_pixels(scorer: BaseScorer, pixels: npt.NDArray[np.uint8], title: str) -> Figure:
+    """Draw how the score of a framed image (3, crop, crop) came about."""
+    from uol.scoring.network import read_outcomes
+
+    (network,) = scorer.members
+    gaussians = network.embed_pixels(pixels[None])
+    levels = network.levels(gaussians)
+    outcomes = read_outcomes(network.outcomes(gaussians), network.scoring.outcomes)[0]
+    return explain(
+        pixels.transpose(1, 2, 0),
+        network.score_embedded(gaussians)[0],
+        outcomes if outcomes.ndim == 2 else np.eye(len(Order))[outcomes],
+        network.references.scores,
+        network.bradley_terry,
+        network.calibration,
+        network.panel,
+        title,
+        None if levels is None else float(network.calibration.value(levels, network.panel.scale)[0]),
+    )
 
 
 def check_explainable(scorer: BaseScorer) -> None:
@@ -156,14 +160,16 @@ def drawable(text: str, longest: int) -> str:
 
 def _framed_again(scorer: BaseScorer, row: ScoreRow) -> npt.NDArray[np.uint8]:
     """The pixels that a row was scored from, (3, crop, crop); of several faces the one at the row's place."""
-    found = {
-        _distance(one.face, row["face"]): one.pixels
-        for one in scorer.config.framer().frame(Path(row["image"]), all_faces=True)
-        if one.pixels is not None
-    }
-    if not found:
+    found = nearest(scorer.config.framer().frame(Path(row["image"]), all_faces=True), row["face"])
+    if found is None:
         raise ImageError(f"{row['image']}: can no longer be read as when it was scored")
-    return found[min(found)]
+    return found
+
+
+def nearest(framed: Sequence[FramedFile], face: FaceRecord | None) -> npt.NDArray[np.uint8] | None:
+    """The pixels of the face in an image that is at the place of `face`; None if it has none."""
+    found = {_distance(one.face, face): one.pixels for one in framed if one.pixels is not None}
+    return found[min(found)] if found else None
 
 
 def _distance(first: FaceRecord | None, second: FaceRecord | None) -> float:

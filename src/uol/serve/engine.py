@@ -1,0 +1,266 @@
+"""The queue of images between requests and the process that scores them.
+
+The queue is bounded, every job has a time limit, and a process that hangs, crashes or is idle is ended; the next job
+starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import multiprocessing
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from uol.errors import ImageError, UolError
+from uol.images.framing import FaceRecord
+from uol.images.read import ImageBytes
+from uol.serve.limits import Limits
+from uol.serve.worker import Answer, Batch, Cancel, Job, Kind, Loaded, Message, run_worker
+
+_LONGEST_WAIT = 60  # seconds that Retry-After asks for at most
+_SMOOTHING = 0.1  # share of the newest job in the seconds per image
+
+
+class BusyError(UolError):
+    """The queue is full; `after` is how many seconds to wait."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(f"busy: the queue is full; try again in {after} s")
+        self.after = after
+
+
+class SlowError(UolError):
+    """A job was not finished within its time limit."""
+
+
+class LostError(UolError):
+    """The process that scores has ended, or could not load its model."""
+
+
+@dataclass
+class _Waiting:
+    future: asyncio.Future[Any]
+    images: int
+    began: float
+    process: _Process
+
+
+class Engine:
+    """One model in a separate process; all methods are called in the thread of the event loop."""
+
+    def __init__(self, model: str, limits: Limits, threads: int | None = None) -> None:
+        self.limits = limits
+        self.loaded = False
+        self.ready = False  # from the first time that the model was loaded
+        self.load_error: str | None = None
+        self.images = 0  # in the queue or being scored
+        self.body_bytes = 0  # of bodies in memory
+        self.on_batch: Callable[[int], None] = lambda images: None
+        self._model, self._threads = model, threads or os.cpu_count() or 1
+        self._numbers = itertools.count()
+        self._waiting: dict[int, _Waiting] = {}
+        self._process: _Process | None = None
+        self._used = time.monotonic()
+        self._answered = self._used
+        self._seconds_per_image = 0.1
+        self._idle_task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start to load the model."""
+        self._running()
+        self._idle_task = asyncio.create_task(self._unload_when_idle())
+
+    async def close(self) -> None:
+        """End the process; requests that wait are refused."""
+        if self._idle_task is not None:
+            self._idle_task.cancel()
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(process.stop)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that scores, if there is one."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds until the queue will have been worked off, by the speed of the last jobs."""
+        return max(1, min(_LONGEST_WAIT, math.ceil(self.images * self._seconds_per_image)))
+
+    def check_room(self, images: int = 1) -> None:
+        """Refuse images that the queue has no room for."""
+        if self.images + images > self.limits.queue:
+            raise BusyError(self.retry_after)
+
+    @contextmanager
+    def body(self, size: int | None) -> Iterator[None]:
+        """Room in memory for a request's body, of unknown size if None, until its images are answered."""
+        self.check_room()
+        size = self.limits.body_bytes if size is None else size
+        if self.body_bytes + size > self.limits.memory_bytes:
+            raise BusyError(self.retry_after)
+        self.body_bytes += size
+        try:
+            yield
+        finally:
+            self.body_bytes -= size
+
+    async def ask(
+        self, kind: Kind, images: tuple[ImageBytes, ...], all_faces: bool = False, face: FaceRecord | None = None
+    ) -> Any:
+        """The result of a job.
+
+        Raises `BusyError`, `SlowError`, `LostError`, or `ImageError` if its images are at fault.
+        """
+        self.check_room(len(images))
+        job = Job(next(self._numbers), kind, images, all_faces, face)
+        process, self._used = self._running(), time.monotonic()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[job.number] = _Waiting(future, len(images), self._used, process)
+        self.images += len(images)
+        process.send(job)
+        try:
+            return await asyncio.wait_for(future, self.limits.seconds)
+        except TimeoutError:
+            self._abandon(job.number)
+            raise SlowError(f"not finished within {self.limits.seconds:g} s; send fewer or smaller images") from None
+        except asyncio.CancelledError:  # the client has left
+            self._abandon(job.number)
+            raise
+
+    # ---------------------------------------------------------------- the process
+
+    def _running(self) -> _Process:
+        """The process, started if there is none."""
+        if self._process is None:
+            self.load_error = None
+            loop = asyncio.get_running_loop()
+            self._process = _Process(self._model, self._threads, loop, self._receive)
+        return self._process
+
+    def _receive(self, process: _Process, message: Message | None) -> None:
+        """Take a message of a process; None when it has ended."""
+        if isinstance(message, Answer):
+            self._answer(message)
+        elif isinstance(message, Batch):
+            self.on_batch(message.images)
+        elif process is self._process:
+            if isinstance(message, Loaded):
+                self.loaded, self.load_error = message.error is None, message.error
+                self.ready = self.ready or self.loaded
+            else:
+                self.loaded, self._process = False, None
+        if message is None:
+            self._lose(process)
+
+    def _answer(self, answer: Answer) -> None:
+        waiting = self._forget(answer.number)
+        if waiting is None or waiting.future.done():
+            return
+        now = time.monotonic()
+        spent = (now - max(waiting.began, self._answered)) / waiting.images
+        self._seconds_per_image += _SMOOTHING * (spent - self._seconds_per_image)
+        self._used = self._answered = now
+        if answer.error is None:
+            waiting.future.set_result(answer.result)
+        else:
+            waiting.future.set_exception((LostError if answer.fault else ImageError)(answer.error))
+
+    def _lose(self, process: _Process) -> None:
+        """Fail what an ended process had not answered."""
+        error = self.load_error or "the process that scores has ended; try again"
+        for number in [number for number, waiting in self._waiting.items() if waiting.process is process]:
+            waiting = self._forget(number)
+            if waiting is not None and not waiting.future.done():
+                waiting.future.set_exception(LostError(error))
+
+    def _forget(self, number: int) -> _Waiting | None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            self.images -= waiting.images
+        return waiting
+
+    def _abandon(self, number: int) -> None:
+        """Stop a job for which nobody waits; a process that does not even confirm that is ended."""
+        waiting = self._waiting.get(number)
+        if waiting is None:
+            return
+        waiting.process.send(Cancel(number))
+
+        def check() -> None:
+            if number in self._waiting:
+                waiting.process.kill()
+
+        asyncio.get_running_loop().call_later(self.limits.seconds, check)
+
+    async def _unload_when_idle(self) -> None:
+        while True:
+            await asyncio.sleep(min(5.0, self.limits.idle_seconds / 4))
+            idle = time.monotonic() - self._used
+            if self._process is not None and not self._waiting and idle > self.limits.idle_seconds:
+                process, self._process, self.loaded = self._process, None, False
+                await asyncio.to_thread(process.stop)
+
+
+_Handler: TypeAlias = Callable[["_Process", Message | None], None]
+
+
+class _Process:
+    """The process that scores, with a thread that sends to it and one that receives."""
+
+    def __init__(self, model: str, threads: int, loop: asyncio.AbstractEventLoop, handler: _Handler) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=run_worker, args=(theirs, model, threads), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._outbox: queue.SimpleQueue[Job | Cancel | None] = queue.SimpleQueue()
+        self._loop, self._handler = loop, handler
+        for work in (self._send_all, self._receive_all):
+            threading.Thread(target=work, daemon=True).start()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def send(self, message: Job | Cancel) -> None:
+        """Send without waiting: a large job does not stop the event loop."""
+        self._outbox.put(message)
+
+    def stop(self) -> None:
+        """End the process after what was sent to it, and wait for that."""
+        self._outbox.put(None)
+        self._process.join(10)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(10)
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._process.kill()
+
+    def _send_all(self) -> None:
+        with suppress(OSError, ValueError):  # it has ended: the receiving thread reports that
+            while (message := self._outbox.get()) is not None:
+                self._connection.send(message)
+            self._connection.send(None)
+
+    def _receive_all(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._tell(self._connection.recv())
+        self._tell(None)
+        self._outbox.put(None)
+
+    def _tell(self, message: Message | None) -> None:
+        with suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(self._handler, self, message)

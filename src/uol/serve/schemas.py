@@ -1,0 +1,158 @@
+"""Requests and answers of the API, as OpenAPI describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Interval = Literal["panel", "new-panel"]
+Box = Annotated[list[float], Field(min_length=4, max_length=4, description="left, top, width, height in pixels")]
+
+
+class Face(BaseModel):
+    """A face: where it is in the upright image, the detector's confidence, and what is doubtful about it."""
+
+    box: Box
+    confidence: float
+    problems: list[str]
+
+
+class ScoreAnswer(BaseModel):
+    """A row of `uol score --json`: the panel's expected mean, its interval, and the spread of single ratings."""
+
+    image: str
+    face: Face | None = Field(description="null if the model scores whole images")
+    value: float | None = Field(description="null if `error` is set")
+    low: float | None
+    high: float | None
+    dispersion: float | None = Field(description="expected standard deviation of single ratings")
+    error: str | None
+
+
+class RankAnswer(ScoreAnswer):
+    """A row of `uol rank --json`: images share a rank if their intervals overlap that of its best image."""
+
+    rank: int | None
+    tied: bool
+
+
+class CompareAnswer(BaseModel):
+    """What `uol compare --json` prints: probabilities that sum to 1."""
+
+    first: str
+    second: str
+    less: float = Field(description="the panel rates the first image below the second")
+    similar: float
+    greater: float
+
+
+class Histogram(BaseModel):
+    """Scores of the references: `counts[i]` lie between `edges[i]` and `edges[i + 1]`."""
+
+    edges: list[float]
+    counts: list[int]
+
+
+class Panel(BaseModel):
+    """People who rated, and their scale."""
+
+    name: str
+    raters: str = Field(description="who they were")
+    low: float
+    high: float
+    level: float = Field(description="how often an interval should include the panel's mean")
+    references: Histogram
+
+
+class Group(BaseModel):
+    """How well a model agrees with a panel on the images of a group: correlation and mean error."""
+
+    group: str
+    images: int
+    pc: float
+    bias: float
+
+
+class Weakness(BaseModel):
+    """Groups of a data set on which a model agrees least with the panel."""
+
+    heading: str
+    groups: list[Group]
+
+
+class Model(BaseModel):
+    """A model that the service asks."""
+
+    name: str
+    framing: Literal["whole", "face"]
+    loaded: bool
+    explains: bool
+    panels: list[Panel]
+    weak: list[Weakness]
+    limits: list[str] = Field(description="what the model card says about its limits")
+
+
+class ModelsAnswer(BaseModel):
+    """The models, the limits of a request, and the version of the service."""
+
+    version: str
+    models: list[Model]
+    limits: dict[str, float]
+
+
+class Problem(BaseModel):
+    """Why a request was refused, in one line."""
+
+    error: str
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ImageIn(_Strict):
+    """An image file, encoded as base64."""
+
+    name: str = Field(default="", max_length=1000, description="the name in the answer")
+    data: str = Field(description="base64, or a data: URL")
+
+
+class ScoreBody(_Strict):
+    """Images as JSON, and how to score them."""
+
+    images: list[ImageIn | str] = Field(min_length=1, description="objects with `name` and `data`, or base64 alone")
+    panel: str | None = Field(default=None, max_length=200, description="a panel of the model; by default its first")
+    all_faces: bool = Field(default=False, description="every face of a photograph, not the main one alone")
+    interval: Interval = Field(default="panel", description="for this panel's mean, or for that of another panel")
+
+
+class CompareBody(_Strict):
+    """Two images as JSON."""
+
+    images: list[ImageIn | str] = Field(min_length=2, max_length=2)
+    panel: str | None = Field(default=None, max_length=200)
+
+
+class ExplainBody(_Strict):
+    """One image as JSON; `box` is the place of one of its faces, as a score's row reports it."""
+
+    images: list[ImageIn | str] = Field(min_length=1, max_length=1)
+    panel: str | None = Field(default=None, max_length=200)
+    box: Box | None = None
+
+
+def request_body(kind: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI description of a body that is JSON, or a form with the same fields and the images as files."""
+    described = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+    described.pop("$defs", None)
+    images = described["properties"]["images"]
+    files = {"type": "array", "items": {"type": "string", "contentMediaType": "application/octet-stream"}}
+    files |= {key: images[key] for key in ("minItems", "maxItems") if key in images}
+    form = {**described, "properties": {**described["properties"], "images": files}}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": described}, "multipart/form-data": {"schema": form}},
+        }
+    }
