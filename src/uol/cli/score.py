@@ -28,7 +28,7 @@ from uol.cli.options import (
 from uol.cli.output import load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError, ImageError
-from uol.scoring.released import DEFAULT
+from uol.scoring.released import ALL_PANELS, DEFAULT
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from uol.scoring.rows import ScoreRow
 
 _MOST_DOUBTS = 5  # lines on stderr; files and JSON list all
-ALL_PANELS = "all"
 _LOW = 0.2  # a correlation below which the anchored scale means little
 FIGURES = {"value": "score", "low": "low", "high": "high", "dispersion": "dispersion"}
 
@@ -257,7 +256,12 @@ def _print(rows: Sequence[ScoreRow], as_json: bool, as_csv: bool, of_panels: Bas
         print_json(rows)
         return
     if as_csv:
-        print(row_file.as_csv(rows, job.RANK_COLUMNS if ranked else job.columns_of(of_panels)), end="")
+        print(
+            row_file.as_csv(
+                rows, job.RANK_COLUMNS if ranked else job.columns_of(None if of_panels is None else of_panels.panels)
+            ),
+            end="",
+        )
         return
     names = [] if of_panels is None else [panel.name for panel in of_panels.panels]
     shown = [

@@ -50,7 +50,7 @@ def score_files(
         batches = whole_batches(paths, scorer.config.framer(), size, workers)
     else:
         batches = _batches(_framed(paths, scorer.config.framer(cache), all_faces, workers, 2 * size), size)
-    submit = partial(_on_all_panels if all_panels else _submit, scorer)
+    submit = partial(submit_on_all_panels if all_panels else submit_batch, scorer)
     with closing(batches):  # at once if the run is left in the middle, not when memory is next freed
         if scorer.on_gpu:
             with closing(answered(submit(waiting) for waiting in batches)) as answers:
@@ -137,7 +137,7 @@ def _framed(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _submit(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:
+def submit_batch(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:
     """Start to score a batch; the function returned waits for its rows."""
     ready = [one.pixels for _, framed in waiting for one in framed if one.pixels is not None]
     wait = scorer.submit(ready) if ready else None
@@ -152,7 +152,7 @@ def _submit(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int
     return rows
 
 
-def _on_all_panels(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:
+def submit_on_all_panels(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:
     """Score a batch on the scale of each panel; the function returned has its rows."""
     ready = [one.pixels for _, framed in waiting for one in framed if one.pixels is not None]
     by_panel = scorer.score_panels(np.stack(ready)) if ready else {}

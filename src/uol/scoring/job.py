@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from uol.errors import CallError
 from uol.scoring.bulk import score_files
-from uol.scoring.released import find_model, fingerprint
+from uol.scoring.released import ALL_PANELS, find_model, fingerprint
 from uol.scoring.row_file import RowFile
 from uol.scoring.rows import FIGURES
 
@@ -24,12 +24,19 @@ COLUMNS = (
 RANK_COLUMNS = ("rank", "tied", *COLUMNS)
 
 
-def columns_of(scorer: BaseScorer | None) -> tuple[str, ...]:
-    """The columns of tables: figures on one scale, or on that of each panel that a scorer knows (value_NAME, …)."""
-    if scorer is None:
+class Named(Protocol):
+    """A panel, of which columns have the name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def columns_of(panels: Sequence[Named] | None) -> tuple[str, ...]:
+    """The columns of tables: figures on one scale, or on that of each of several panels (value_NAME, …)."""
+    if panels is None:
         return COLUMNS
     start, end = COLUMNS.index(FIGURES[0]), COLUMNS.index(FIGURES[-1]) + 1
-    figures = [f"{figure}_{panel.name}" for panel in scorer.panels for figure in FIGURES]
+    figures = [f"{figure}_{panel.name}" for panel in panels for figure in FIGURES]
     return (*COLUMNS[:start], *figures, *COLUMNS[end:])
 
 
@@ -62,9 +69,13 @@ def score_job(
 
         cache = FaceCache(face_cache)
     rows: list[ScoreRow] = []
-    panel = "all" if all_panels else scorer.panel.name
+    panel = ALL_PANELS if all_panels else scorer.panel.name
     job = {"model": fingerprint(find_model(model)), "all_faces": all_faces, "panel": panel}
-    with RowFile(out, job, columns_of(scorer if all_panels else None)) if out is not None else nullcontext() as kept:
+    with (
+        RowFile(out, job, columns_of(scorer.panels if all_panels else None))
+        if out is not None
+        else nullcontext() as kept
+    ):
         todo = list(paths) if kept is None else kept.missing(paths)
         progress = Progress(0, len(paths) - len(todo), len(paths))
         report(progress)

@@ -18,6 +18,7 @@ Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
 DEFAULT = "uol-fast-scut5500"
+ALL_PANELS = "all"  # in place of the name of a panel
 WEIGHTS = "model.safetensors"
 
 _FOLDER = Path(__file__).parents[1] / "released_models"

@@ -18,7 +18,8 @@ from uol.errors import ImageError, UolError
 from uol.images.framing import FaceRecord, FramedFile
 from uol.images.read import ImageBytes
 from uol.scoring import job, row_file
-from uol.scoring.rows import ScoreRow, rank_rows, score_row
+from uol.scoring.released import ALL_PANELS
+from uol.scoring.rows import ScoreRow, panels_row, rank_rows, score_row
 from uol.serve import assets
 from uol.serve.bodies import AnyBody, RefusedError, Sent, declared_size, read_body
 from uol.serve.engine import BusyError, Engine, LostError, SlowError
@@ -35,6 +36,7 @@ from uol.serve.schemas import (
     ModelsAnswer,
     Problem,
     RankAnswer,
+    RankBody,
     ScoreAnswer,
     ScoreBody,
     request_body,
@@ -80,27 +82,27 @@ class Service:
         with self.engine.body(declared_size(request, self.limits)):
             body, sent = await read_body(request, kind, self.limits)
             request.scope[IMAGES] = len(sent)
-            self._check_panel(body.panel)
+            self._check_panel(body)
             return await _while_connected(request, work(body, sent))
 
-    async def score(self, body: ScoreBody, sent: list[Sent]) -> list[ScoreRow]:
+    async def score(self, body: RankBody, sent: list[Sent]) -> list[ScoreRow]:
         """The rows of all images, in order; an image that cannot be scored has a row with its error."""
         if body.interval != "panel":
             raise RefusedError(422, f"interval: {body.interval} is not available for this model; it has: panel")
         if body.all_faces and self.facts.framing == "whole":
             raise RefusedError(422, "all_faces: this model scores whole images and finds no faces")
         images = tuple(one for one in sent if isinstance(one, ImageBytes))
-        found = iter(await self.engine.ask("score", images, body.all_faces) if images else [])
+        found = iter(await self.engine.ask("score", images, body.all_faces, body.panel) if images else [])
         rows: list[ScoreRow] = []
         for one in sent:
-            mine = [score_row(one, None)] if isinstance(one, FramedFile) else next(found)
+            mine = [self._refused_row(one, body.panel)] if isinstance(one, FramedFile) else next(found)
             self.metrics.images.labels("scored" if mine[0]["error"] is None else "failed").inc()
             rows += mine
         return rows
 
     async def compare(self, body: CompareBody, sent: list[Sent]) -> Any:
         """The probabilities that the panel rates the first image below, similar to, or above the second."""
-        return await self.engine.ask("compare", _usable(sent))
+        return await self.engine.ask("compare", _usable(sent), panel=body.panel)
 
     async def explain(self, body: ExplainBody, sent: list[Sent]) -> bytes:
         """The picture of how a score came about."""
@@ -109,13 +111,19 @@ class Service:
         face: FaceRecord | None = None
         if body.box is not None and self.facts.framing == "face":
             face = {"box": body.box, "confidence": 1.0, "problems": []}
-        picture: bytes = await self.engine.ask("explain", _usable(sent), face is not None, face)
+        picture: bytes = await self.engine.ask("explain", _usable(sent), face is not None, body.panel, face)
         return picture
 
-    def _check_panel(self, panel: str | None) -> None:
+    def _refused_row(self, refused: FramedFile, panel: str | None) -> ScoreRow:
+        if panel != ALL_PANELS:
+            return score_row(refused, None)
+        return panels_row(refused, {known.name: None for known in self.facts.panels})
+
+    def _check_panel(self, body: RankBody | CompareBody | ExplainBody) -> None:
         names = [known.name for known in self.facts.panels]
-        if panel is not None and panel not in names:
-            raise RefusedError(422, f"panel: this model has no such panel; it has: {', '.join(names)}")
+        if body.panel is None or body.panel in names or (body.panel == ALL_PANELS and isinstance(body, ScoreBody)):
+            return
+        raise RefusedError(422, f"panel: this model has no such panel; it has: {', '.join(names)}")
 
 
 def create_app(
@@ -152,15 +160,16 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     async def score(request: Request) -> Response:
         """Score images, each with an interval: the rows of `uol score --json`, or CSV if `Accept` is text/csv."""
         rows = await service.answer(request, ScoreBody, service.score)
-        return _rows(request, rows, job.COLUMNS)
+        several = bool(rows) and "panels" in rows[0]
+        return _rows(request, rows, job.columns_of(service.facts.panels if several else None))
 
     @app.post(
         "/v1/rank", response_model=list[RankAnswer], responses={200: {"content": _TABLE}, **_REFUSALS},
-        openapi_extra=request_body(ScoreBody), tags=["images"],
+        openapi_extra=request_body(RankBody), tags=["images"],
     )  # fmt: skip
     async def rank(request: Request) -> Response:
         """Rank images from best to worst: the rows of `uol rank --json`, or CSV if `Accept` is text/csv."""
-        rows = await service.answer(request, ScoreBody, service.score)
+        rows = await service.answer(request, RankBody, service.score)
         return _rows(request, rank_rows(rows), job.RANK_COLUMNS)
 
     @app.post(

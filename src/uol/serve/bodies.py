@@ -18,10 +18,10 @@ from uol.errors import CallError
 from uol.images.framing import FramedFile
 from uol.images.read import ImageBytes
 from uol.serve.limits import FORMATS, MEGABYTE, Limits
-from uol.serve.schemas import CompareBody, ExplainBody, ImageIn, ScoreBody
+from uol.serve.schemas import CompareBody, ExplainBody, ImageIn, RankBody, ScoreBody
 from uol.storage.validation import first_problem
 
-AnyBody = TypeVar("AnyBody", ScoreBody, CompareBody, ExplainBody)
+AnyBody = TypeVar("AnyBody", ScoreBody, RankBody, CompareBody, ExplainBody)
 Sent: TypeAlias = ImageBytes | FramedFile  # an image, or the error for which it is not scored
 
 _LONGEST_NAME = 255

@@ -115,14 +115,19 @@ class Engine:
             self.body_bytes -= size
 
     async def ask(
-        self, kind: Kind, images: tuple[ImageBytes, ...], all_faces: bool = False, face: FaceRecord | None = None
+        self,
+        kind: Kind,
+        images: tuple[ImageBytes, ...],
+        all_faces: bool = False,
+        panel: str | None = None,
+        face: FaceRecord | None = None,
     ) -> Any:
         """The result of a job.
 
         Raises `BusyError`, `SlowError`, `LostError`, or `ImageError` if its images are at fault.
         """
         self.check_room(len(images))
-        job = Job(next(self._numbers), kind, images, all_faces, face)
+        job = Job(next(self._numbers), kind, images, all_faces, panel, face)
         process, self._used = self._running(), time.monotonic()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[job.number] = _Waiting(future, len(images), self._used, process)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from uol.scoring.config import is_ensemble, read_config, read_ensemble_config
-from uol.scoring.folder import read_references
-from uol.scoring.released import find_model, member_folders
+from uol.order.calibration import Calibration
+from uol.scoring.config import PanelConfig, is_ensemble, read_config, read_ensemble_config
+from uol.scoring.panels import StoredReferences, read_panels, read_references
+from uol.scoring.released import find_model, member_folders, names
 from uol.serve.schemas import Group, Histogram, Model, Panel, Weakness
 
 _BINS = 20
 _MOST_GROUPS = 3  # of each data set
 _WHO = re.compile(r"This one was (.+?)\.")
 _CARD = "README.md"
+_RATERS = {  # of panels that a card does not describe
+    "scut-fbp5500": "sixty raters, of frontal photographs of Asian and Caucasian faces",
+    "mebeauty": "360 raters, 4 to 52 for each photograph, of faces of six ethnic groups",
+}
 
 
 def model_facts(name: str) -> Model:
@@ -24,23 +28,20 @@ def model_facts(name: str) -> Model:
     folder = find_model(name)
     several = is_ensemble(folder)
     members = member_folders(folder) if several else [folder]
-    settings: Any = read_ensemble_config(folder) if several else read_config(folder)
-    network = read_config(members[0])
+    settings = read_ensemble_config(folder) if several else read_config(folder)
+    network = read_config(members[0]).model
     card = _text(folder / _CARD)
-    panel = Panel(
-        name=settings.panel.name,
-        raters=_raters(card, settings.panel.name),
-        low=settings.panel.low,
-        high=settings.panel.high,
-        level=settings.calibration.level,
-        references=_histogram(members[0], network.model.dimensions, settings.panel.low, settings.panel.high),
-    )
+    others = {} if several else read_panels(folder, network.dimensions)
+    panels = [
+        _panel(settings.panel, settings.calibration, read_references(members[0], network.dimensions), card),
+        *(_panel(parts.panel, parts.calibration, parts.references) for parts in others.values()),
+    ]
     return Model(
-        name=Path(name).name if name == str(folder) else str(name),
-        framing=network.model.framing,
+        name=name if name in names() else folder.resolve().name,
+        framing=network.framing,
         loaded=False,
         explains=not several,
-        panels=[panel],
+        panels=panels,
         weak=weak_groups(card),
         limits=_bullets(card, "Limits"),
     )
@@ -58,9 +59,20 @@ def weak_groups(card: str) -> list[Weakness]:
     return found
 
 
-def _raters(card: str, panel: str) -> str:
+def _panel(panel: PanelConfig, calibration: Calibration, references: StoredReferences, card: str = "") -> Panel:
+    """The facts of a panel; `card` is given for the one that the model card is about."""
     found = _WHO.search(" ".join(card.split()))
-    return found[1] if found else f"the raters of {panel}"
+    scores = references.score
+    ends = min(panel.low, float(scores.min())), max(panel.high, float(scores.max()))
+    counts, edges = np.histogram(scores, _BINS, ends)
+    return Panel(
+        name=panel.name,
+        raters=found[1] if found else _RATERS.get(panel.name, f"the raters of {panel.name}"),
+        low=panel.low,
+        high=panel.high,
+        level=calibration.level,
+        references=Histogram(edges=edges.round(6).tolist(), counts=counts.tolist()),
+    )
 
 
 def _bullets(card: str, heading: str) -> list[str]:
@@ -68,12 +80,6 @@ def _bullets(card: str, heading: str) -> list[str]:
     found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card, re.MULTILINE | re.DOTALL)
     items = re.split(r"^- ", found[1], flags=re.MULTILINE)[1:] if found else []
     return [" ".join(item.split()) for item in items]
-
-
-def _histogram(folder: Path, dimensions: int, low: float, high: float) -> Histogram:
-    scores = read_references(folder, dimensions).score
-    counts, edges = np.histogram(scores, _BINS, (min(low, scores.min()), max(high, scores.max())))
-    return Histogram(edges=edges.round(6).tolist(), counts=counts.tolist())
 
 
 def _text(path: Path) -> str:

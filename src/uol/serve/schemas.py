@@ -18,6 +18,15 @@ class Face(BaseModel):
     problems: list[str]
 
 
+class Figures(BaseModel):
+    """A score on the scale of one panel."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    dispersion: float | None
+
+
 class ScoreAnswer(BaseModel):
     """A row of `uol score --json`: the panel's expected mean, its interval, and the spread of single ratings."""
 
@@ -28,6 +37,7 @@ class ScoreAnswer(BaseModel):
     high: float | None
     dispersion: float | None = Field(description="expected standard deviation of single ratings")
     error: str | None
+    panels: dict[str, Figures] = Field(default={}, description="the figures on each panel's scale, if all were asked")
 
 
 class RankAnswer(ScoreAnswer):
@@ -118,13 +128,17 @@ class ImageIn(_Strict):
     data: str = Field(description="base64, or a data: URL")
 
 
-class ScoreBody(_Strict):
+class RankBody(_Strict):
     """Images as JSON, and how to score them."""
 
     images: list[ImageIn | str] = Field(min_length=1, description="objects with `name` and `data`, or base64 alone")
     panel: str | None = Field(default=None, max_length=200, description="a panel of the model; by default its first")
     all_faces: bool = Field(default=False, description="every face of a photograph, not the main one alone")
     interval: Interval = Field(default="panel", description="for this panel's mean, or for that of another panel")
+
+
+class ScoreBody(RankBody):
+    """Images as JSON, and how to score them; the panel `all` scores on the scale of each."""
 
 
 class CompareBody(_Strict):

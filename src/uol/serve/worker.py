@@ -22,7 +22,8 @@ from uol.errors import ImageError, UolError
 from uol.images.framing import FaceRecord, FramedFile
 from uol.images.read import ImageBytes
 from uol.scoring.base import BaseScorer
-from uol.scoring.rows import score_row
+from uol.scoring.bulk import submit_batch, submit_on_all_panels
+from uol.scoring.released import ALL_PANELS, open_model
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -31,12 +32,16 @@ Kind: TypeAlias = Literal["score", "compare", "explain"]
 
 
 class Job(NamedTuple):
-    """The images of one request and what to do with them; `face` is the place of the face to explain."""
+    """The images of one request and what to do with them.
+
+    `panel` is the one whose scale scores are on, by default the first; `face` is the place of the face to explain.
+    """
 
     number: int
     kind: Kind
     images: tuple[ImageBytes, ...]
     all_faces: bool = False
+    panel: str | None = None
     face: FaceRecord | None = None
 
 
@@ -82,17 +87,21 @@ class _Running:
     error: Answer | None = None
 
 
+_Framed: TypeAlias = tuple[_Running, int, list[FramedFile]]  # an image of a job, by its index
+
+
 class Worker:
     """Threads that decode images and find faces, taking one image from each job in turn, and one that scores."""
 
     def __init__(self, scorer: BaseScorer, send: Callable[[Message], None], threads: int) -> None:
         self._scorer, self._framer = scorer, scorer.config.framer()
+        self._panels: dict[str, BaseScorer] = {}
         self._send = send
         self._changed = threading.Condition()
         self._turns: deque[_Running] = deque()
         self._running: dict[int, _Running] = {}
         self._closed = False
-        self._ready: queue.SimpleQueue[tuple[_Running, int, list[FramedFile]] | Callable[[], None] | None]
+        self._ready: queue.SimpleQueue[_Framed | Callable[[], None] | None]
         self._ready = queue.SimpleQueue()
         self._drawing = ThreadPoolExecutor(1)  # matplotlib draws in one thread at a time
         for _ in range(threads):
@@ -171,23 +180,33 @@ class Worker:
             if later is not None:
                 later()
 
-    def _score_batch(self, batch: list[tuple[_Running, int, list[FramedFile]]]) -> None:
-        pixels = [one.pixels for _, _, framed in batch for one in framed if one.pixels is not None]
+    def _score_batch(self, batch: list[_Framed]) -> None:
+        for panel in dict.fromkeys(running.job.panel for running, _, _ in batch):
+            self._score_on(panel, [one for one in batch if one[0].job.panel == panel])
+
+    def _score_on(self, panel: str | None, batch: list[_Framed]) -> None:
+        """Score images on the scale of a panel, with the functions that score files."""
+        waiting = list(enumerate(framed for _, _, framed in batch))
         try:
-            scores = iter(self._scorer.submit(pixels)() if pixels else [])
-            rows = [
-                [score_row(one, None if one.pixels is None else next(scores)) for one in framed]
-                for _, _, framed in batch
-            ]
+            submit = submit_on_all_panels if panel == ALL_PANELS else submit_batch
+            rows = dict(submit(self._on(panel), waiting)())
         except Exception as error:
             for running, index, _ in batch:
                 running.error = running.error or _fault(running.job, error)
                 self._end(running, index, None)
             return
-        if pixels:
-            self._send(Batch(len(pixels)))
-        for (running, index, _), found in zip(batch, rows, strict=True):
-            self._end(running, index, found)
+        if scored := sum(one.pixels is not None for _, framed in waiting for one in framed):
+            self._send(Batch(scored))
+        for place, (running, index, _) in enumerate(batch):
+            self._end(running, index, rows[place])
+
+    def _on(self, panel: str | None) -> BaseScorer:
+        """The model on the scale of a panel."""
+        if panel is None or panel == ALL_PANELS:
+            return self._scorer
+        if panel not in self._panels:
+            self._panels[panel] = self._scorer.on_panel(panel)
+        return self._panels[panel]
 
     def _end(self, running: _Running, index: int, result: Any) -> None:
         """Store the result of an image; after the last one, answer or take the job's last step."""
@@ -220,7 +239,7 @@ class Worker:
         first, second = (_readable(framed)[0] for framed in running.results)
         assert first.pixels is not None
         assert second.pixels is not None
-        compared = self._scorer.compare_pixels(first.pixels, second.pixels)
+        compared = self._on(running.job.panel).compare_pixels(first.pixels, second.pixels)
         return {"first": first.image, "second": second.image, **compared._asdict()}
 
     def _explain(self, running: _Running) -> bytes:
@@ -231,7 +250,7 @@ class Worker:
         pixels = framed[0].pixels if face is None else nearest(framed, face)
         assert pixels is not None
         picture = io.BytesIO()
-        explain_pixels(self._scorer, pixels, framed[0].image).savefig(picture, format="png")
+        explain_pixels(self._on(running.job.panel), pixels, framed[0].image).savefig(picture, format="png")
         return picture.getvalue()
 
     def _reply(self, running: _Running, answer: Answer) -> None:
@@ -272,8 +291,6 @@ def run_worker(connection: Connection, model: str, threads: int) -> None:
 
 def _opened(model: str) -> BaseScorer:
     """The model with onnxruntime if it has a graph, else with torch, on the processor."""
-    from uol.scoring.released import open_model
-
     scorer = open_model(model, "auto", "cpu")
     scorer.config.framer().check_packages()
     return scorer
