@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: install demo test quick lint bench clean
+.PHONY: install browser demo test quick lint bench clean
 
 install: $(READY)
 
@@ -14,6 +14,11 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing uol and all it can use into $(VENV): several gigabytes with torch, some minutes"
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	@touch $@
+
+# The tests of the page need Debian's Chromium; without it they are skipped.
+browser: $(READY)
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(BIN)/python -m pytest tests/serve/test_server_page.py
 
 demo: $(READY)
 	$(BIN)/uol demo --out uol-demo

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,10 +15,11 @@ import time
 import httpx
 import pytest
 
-from uol.scoring.released import DEFAULT
+from uol.scoring.released import DEFAULT, find_model
 from uol.serve import samples
 from uol.serve.api import Service, create_app
 from uol.serve.limits import Limits
+from uol.storage.tensors import read_arrays, write_arrays
 
 
 class Asked:
@@ -127,6 +130,28 @@ class Served:
         self._reader.join(10)
         self.process.stderr.close()
         return status
+
+
+@pytest.fixture(scope="session")
+def served_type():
+    return Served
+
+
+@pytest.fixture(scope="session")
+def two_panels(tmp_path_factory):
+    """The default model with a second panel, which has a scale of 1 to 10 and, otherwise, the same references."""
+    folder = tmp_path_factory.mktemp("models") / "two-panels"
+    shutil.copytree(find_model(DEFAULT), folder)
+    other = folder / "panels" / "ten"
+    other.mkdir(parents=True)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config.pop("model")
+    config["panel"] = {"name": "ten", "low": 1.0, "high": 10.0}
+    (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    arrays = read_arrays(folder / "references.safetensors")
+    arrays["score"] = 1 + (arrays["score"] - 1) * 9 / 4
+    write_arrays(other / "references.safetensors", arrays)
+    return folder
 
 
 @pytest.fixture
