@@ -25,7 +25,7 @@ from PIL import Image
 from uol.errors import CallError, ImageError, UolError
 from uol.images import detector as face_detector
 from uol.images import face_cache, faces
-from uol.images.detector import Attempt, detect, look_again, turn_back
+from uol.images.detector import Attempt, Found, detect, look_again, turn_back
 from uol.images.face_cache import FaceCache, align_many, default_folder
 from uol.images.faces import (
     TEMPLATE,
@@ -90,9 +90,14 @@ def disc_search(picture: np.ndarray, attempt: Attempt, least: float = 0.0) -> fa
     """Answers as the search for faces does: corners, confidence and points in pixels of the picture."""
     points = centroids(picture)
     if points is None:
-        return face_detector.Candidates(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))
+        return candidates()
     corners = np.concatenate([points.min(axis=0), points.max(axis=0)])
-    return face_detector.Candidates(corners[None], np.array([0.9]), points[None])
+    return face_detector.Candidates(corners[None], np.array([0.9]), points[None], points[None])
+
+
+def candidates(*boxes: tuple[float, ...], sure: float = 0.999) -> face_detector.Candidates:
+    nowhere = np.full((len(boxes), 5, 2), np.nan)
+    return face_detector.Candidates(np.array(boxes, float).reshape(-1, 4), np.full(len(boxes), sure), nowhere, nowhere)
 
 
 @pytest.fixture
@@ -261,9 +266,10 @@ def test_every_attempt_answers_in_pixels_of_the_photograph(monkeypatch, turns, p
     monkeypatch.setattr(face_detector, "TURNED", ())
     points = transform(matrix_of(0.2, 0.6 * min(size), 50, 10), TEMPLATE)
     pixels = np.asarray(drawn(points, *size, radius=0.02 * min(size)))
-    ((box, found, confidence),) = detect(pixels)
+    ((box, found, confidence, usual),) = detect(pixels)
     pixel = max(size) * (1 + 2 * padding) / 640
     np.testing.assert_allclose(found, points, atol=0.6 * pixel + 0.5)
+    np.testing.assert_allclose(usual, points, atol=0.6 * pixel + 0.5)
     np.testing.assert_allclose([*box[:2]], points.min(axis=0), atol=1.6 * pixel + 0.5)
     np.testing.assert_allclose([*box[2:]], np.ptp(points, axis=0), atol=2.6 * pixel + 0.5)
     assert confidence == 0.9
@@ -291,7 +297,7 @@ def test_which_orientation_is_taken(monkeypatch, upright_sure, turned_sure, retr
             if attempt.turns
             else upright_sure
         )
-        return [((attempt.turns, attempt.padding, 1.0, 1.0), TEMPLATE, sure)] if sure else []
+        return [Found((attempt.turns, attempt.padding, 1.0, 1.0), TEMPLATE, sure)] if sure else []
 
     monkeypatch.setattr(face_detector, "_look", look)
     found = detect(np.zeros((9, 9, 3), np.uint8))
@@ -384,12 +390,6 @@ def test_of_overlapping_boxes_the_surest_remains(count, of_smaller, most):
     assert face_detector.best_of_overlapping(boxes, sure, most, of_smaller).tolist() == expected
 
 
-def candidates(*boxes: tuple[float, ...], sure: float = 0.999) -> face_detector.Candidates:
-    return face_detector.Candidates(
-        np.array(boxes, float).reshape(-1, 4), np.full(len(boxes), sure), np.zeros((len(boxes), 5, 2))
-    )
-
-
 @pytest.mark.usefixtures("cv2")
 @pytest.mark.parametrize(
     ("sure", "least", "smallest", "asked"),
@@ -417,6 +417,14 @@ def test_small_faces_are_looked_for_where_they_may_be(monkeypatch, sure, least, 
     assert found.boxes.tolist() == [[10, 10, 370, 370]]
     assert min(sides) == pytest.approx(smallest, abs=1)
     assert refined == [[], asked]
+
+
+def test_the_median_answer_of_squares_on_one_face():
+    boxes = np.array([[0, 0, 100, 100], [2, 0, 102, 100], [0, 5, 100, 105], [300, 300, 400, 400], [305, 300, 405, 400]])
+    points = np.zeros((5, 5, 2)) + np.array([1.0, 2.0, 9.0, 4.0, 5.0])[:, None, None]
+    usual = face_detector._medians(boxes.astype(float), points)
+    np.testing.assert_array_equal(usual[:3], np.full((3, 5, 2), 2.0))
+    assert np.isnan(usual[3:]).all()  # two squares have no majority
 
 
 @pytest.mark.usefixtures("package")
@@ -508,8 +516,8 @@ def test_looking_again_corrects_wrong_points(monkeypatch):
         looks.append(len(crop))
         return centroids(crop)
 
-    wrong = [((30.0, 30.0, 150.0, 150.0), true + np.array([12, 0]), 1.0)]
-    monkeypatch.setattr(faces, "detect", lambda pixels, least: wrong)
+    wrong = Found((30.0, 30.0, 150.0, 150.0), true + np.array([12, 0]), 1.0)
+    monkeypatch.setattr(faces, "detect", lambda pixels, least: [wrong])
     monkeypatch.setattr(faces, "look_again", again)
     aligned = find_face(photo)
     np.testing.assert_allclose(aligned.face.points, true, atol=1)
@@ -518,11 +526,30 @@ def test_looking_again_corrects_wrong_points(monkeypatch):
 
 
 @pytest.mark.usefixtures("cv2")
+@pytest.mark.parametrize(("away", "looks"), [(0.0, 0), (0.011, 0), (0.013, 1), (None, 1)])
+def test_only_where_answers_differ_is_a_face_looked_at_again(monkeypatch, away, looks):
+    points = transform(matrix_of(0.3, 200, 90, 30), TEMPLATE)
+    usual = None if away is None else points + 200 * away * np.array([[0, 0], [1, 0], [3, 0], [0, 0], [0, 0]])
+    crops: list[np.ndarray] = []
+
+    def again(crop: np.ndarray) -> np.ndarray:
+        crops.append(crop)
+        return TEMPLATE * len(crop)
+
+    monkeypatch.setattr(faces, "detect", lambda pixels, least: [Found((30.0, 30.0, 150.0, 150.0), points, 1.0, usual)])
+    monkeypatch.setattr(faces, "look_again", again)
+    aligned = find_face(drawn(points, 300, 300, 8))
+    assert len(crops) == looks
+    assert aligned.face.steady
+    np.testing.assert_allclose(aligned.face.points, points)
+
+
+@pytest.mark.usefixtures("cv2")
 @pytest.mark.parametrize(("others", "said"), [(0, ()), (2, ("3 faces: largest taken",))])
 def test_several_faces_and_unconfirmed_eyes_are_reported(monkeypatch, others, said):
     found = [upright(200, 30, 30), *[upright(150, 10 * i) for i in range(others)], upright(20, 9, 9)]
     monkeypatch.setattr(
-        faces, "detect", lambda pixels, least: [(face.box, face.points, face.confidence) for face in found]
+        faces, "detect", lambda pixels, least: [Found(face.box, face.points, face.confidence) for face in found]
     )
     monkeypatch.setattr(faces, "look_again", lambda crop: None)
     problems = find_face(Image.new("RGB", (300, 300))).problems

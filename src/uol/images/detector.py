@@ -21,7 +21,18 @@ from uol.errors import UolError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
-Found: TypeAlias = tuple[tuple[float, float, float, float], Floats, float]  # box, five points, confidence
+
+
+class Found(NamedTuple):
+    """A face: box (left, top, width, height), five points (5, 2), confidence, and what other squares answered.
+
+    `usual` is the median of the points that the last network gave for at least `ENOUGH` squares around this face.
+    """
+
+    box: tuple[float, float, float, float]
+    points: Floats
+    confidence: float
+    usual: Floats | None = None
 
 
 class Attempt(NamedTuple):
@@ -38,11 +49,15 @@ class Attempt(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """n possible faces: corners (n, 4) as left, top, right, bottom; confidence (n,); five points (n, 5, 2)."""
+    """n possible faces: corners (n, 4) as left, top, right, bottom; confidence (n,); five points (n, 5, 2).
+
+    `usual` (n, 5, 2) is the median of the points of all squares around a face, NaN where there are too few.
+    """
 
     boxes: Floats
     sure: Floats
     points: Floats
+    usual: Floats
 
     def take(self, index: npt.NDArray[Any]) -> Candidates:
         """Some of them."""
@@ -73,6 +88,8 @@ CELL, STRIDE = 12, 2  # pixels of one answer of P, and between two answers
 # Squares of at least this side, in pixels of an attempt, are looked for first: a tenth of the pyramid's pixels, and
 # 98 % of the data sets' main faces. Smaller ones inside a certain face are its parts, and cost nothing more.
 LARGE = 150
+ENOUGH = 3  # squares around a face whose points have a median worth knowing: 95 % of MEBeauty's faces have more
+SAME_FACE = 0.7  # boxes that share more of the smaller one are on one face
 MOST = 1000  # candidates of one scale: a picture of noise can have many more
 # Where a face is in an aligned crop, as parts of its side: R's median square of both data sets, and that of a head
 # turned left or right. With the middle one alone, 17 turned heads of MEBeauty are aligned over 3 % away; with R, 5.
@@ -111,7 +128,7 @@ def look_again(crop: Pixels) -> Floats | None:
 
 
 def _surest(found: list[Found]) -> float:
-    return max((confidence for _, _, confidence in found), default=0.0)
+    return max((face.confidence for face in found), default=0.0)
 
 
 def _look(pixels: Pixels, attempt: Attempt, least: float = 0.0) -> list[Found]:
@@ -126,12 +143,17 @@ def _look(pixels: Pixels, attempt: Attempt, least: float = 0.0) -> list[Found]:
         small = np.pad(small, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
     ratio = np.array([turned.shape[1] / resized[0], turned.shape[0] / resized[1]])
     found: list[Found] = []
-    for box, sure, points in zip(*search(small, attempt, least), strict=True):
-        corners = turn_back((box.reshape(2, 2) - margin) * ratio, attempt.turns, width, height)
+
+    def in_photograph(points: Floats) -> Floats:
+        return turn_back((points - margin) * ratio, attempt.turns, width, height)
+
+    for box, sure, points, usual in zip(*search(small, attempt, least), strict=True):
+        corners = in_photograph(box.reshape(2, 2))
         low, span = corners.min(axis=0), np.ptp(corners, axis=0)
         place = (float(low[0]), float(low[1]), float(span[0]), float(span[1]))
         points = np.floor(points) + 0.5  # in whole pixels, as the faces that the shipped models learned from
-        found.append((place, turn_back((points - margin) * ratio, attempt.turns, width, height), float(sure)))
+        known = None if np.isnan(usual).any() else in_photograph(usual)
+        found.append(Found(place, in_photograph(points), float(sure), known))
     return found
 
 
@@ -255,17 +277,28 @@ def _last_stage(areas: Areas, boxes: Floats, threshold: float) -> Candidates:
     shift, points, probability = _ask("onet", areas.means(boxes, 48, 48))
     span = _spans(boxes)
     places = boxes[:, None, :2] + points.reshape(-1, 2, 5).transpose(0, 2, 1) * span[:, None]
-    found = Candidates(boxes + shift * np.tile(span, 2), probability[:, 1].astype(np.float64), places)
-    return _surest_of([found.take(found.sure > threshold)])
+    sure = probability[:, 1].astype(np.float64)
+    accepted = sure > threshold
+    boxes, sure, places = (boxes + shift * np.tile(span, 2))[accepted], sure[accepted], places[accepted]
+    return _surest_of([Candidates(boxes, sure, places, _medians(boxes, places))])
+
+
+def _medians(boxes: Floats, points: Floats) -> Floats:
+    """For each box the median of the points (n, 5, 2) of boxes on the same face, NaN where there are too few."""
+    same = _shared(boxes, of_smaller=True) > SAME_FACE
+    usual = np.full(points.shape, np.nan)
+    for k in np.nonzero(same.sum(axis=1) >= ENOUGH)[0]:
+        usual[k] = np.median(points[same[k]], axis=0)
+    return usual
 
 
 def _surest_of(parts: list[Candidates]) -> Candidates:
     found = Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    return found.take(best_of_overlapping(found.boxes, found.sure, 0.7, of_smaller=True))
+    return found.take(best_of_overlapping(found.boxes, found.sure, SAME_FACE, of_smaller=True))
 
 
 def _without_points(boxes: Floats, sure: Floats) -> Candidates:
-    return Candidates(boxes, sure, np.zeros((len(boxes), 5, 2)))
+    return Candidates(boxes, sure, np.zeros((len(boxes), 5, 2)), np.full((len(boxes), 5, 2), np.nan))
 
 
 def _corrected(boxes: Floats, shift: npt.NDArray[np.float32], sides: Floats) -> Floats:
@@ -289,17 +322,22 @@ def best_of_overlapping(
     order = np.argsort(-sure, kind="stable")[:MOST]
     if len(order) < 2:
         return order
-    boxes = boxes[order]
-    area = np.prod(_spans(boxes), axis=1)
-    low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
-    shared = np.prod(np.maximum(high - low, 0), axis=2)
-    whole = np.minimum(area[:, None], area) if of_smaller else area[:, None] + area - shared
-    clash = shared > most * whole
-    left = np.ones(len(boxes), bool)
-    for k in range(len(boxes)):
+    clash = _shared(boxes[order], of_smaller) > most
+    left = np.ones(len(order), bool)
+    for k in range(len(order)):
         if left[k]:
             left[k + 1 :] &= ~clash[k, k + 1 :]
     return order[left]
+
+
+def _shared(boxes: Floats, of_smaller: bool) -> Floats:
+    """How much any two of n boxes share, as a part of their union or of the smaller: (n, n)."""
+    area = np.prod(_spans(boxes), axis=1)
+    low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
+    both = np.prod(np.maximum(high - low, 0), axis=2)
+    whole = np.minimum(area[:, None], area) if of_smaller else area[:, None] + area - both
+    shared: Floats = both / np.maximum(whole, 1e-9)
+    return shared
 
 
 # -------------------------------------------------------------------- packages

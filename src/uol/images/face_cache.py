@@ -21,7 +21,7 @@ from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
 from uol.images.read import ImageLike, check_file, read_image
 from uol.storage.files import replacing, write_json
 
-VERSION = 2  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
+VERSION = 3  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
 
 
 def default_folder() -> Path:
