@@ -526,9 +526,19 @@ def test_looking_again_corrects_wrong_points(monkeypatch):
 
 
 @pytest.mark.usefixtures("cv2")
-@pytest.mark.parametrize(("away", "looks"), [(0.0, 0), (0.011, 0), (0.013, 1), (None, 1)])
-def test_only_where_answers_differ_is_a_face_looked_at_again(monkeypatch, away, looks):
-    points = transform(matrix_of(0.3, 200, 90, 30), TEMPLATE)
+@pytest.mark.parametrize(
+    ("away", "sure", "nose", "looks"),
+    [
+        (0.0, 1.0, 0.0, 0),
+        (0.011, 1.0, 0.0, 0),
+        (0.013, 1.0, 0.0, 1),  # the answers differ
+        (None, 1.0, 0.0, 1),  # there were too few
+        (0.0, 0.99, 0.0, 1),  # perhaps it is no face
+        (0.0, 1.0, 0.1, 1),  # a head turned away
+    ],
+)
+def test_only_in_doubt_is_a_face_looked_at_again(monkeypatch, away, sure, nose, looks):
+    points = transform(matrix_of(0.3, 200, 90, 30), TEMPLATE + np.array([[0], [0], [nose], [0], [0]]) * [1, 0])
     usual = None if away is None else points + 200 * away * np.array([[0, 0], [1, 0], [3, 0], [0, 0], [0, 0]])
     crops: list[np.ndarray] = []
 
@@ -536,7 +546,7 @@ def test_only_where_answers_differ_is_a_face_looked_at_again(monkeypatch, away, 
         crops.append(crop)
         return TEMPLATE * len(crop)
 
-    monkeypatch.setattr(faces, "detect", lambda pixels, least: [Found((30.0, 30.0, 150.0, 150.0), points, 1.0, usual)])
+    monkeypatch.setattr(faces, "detect", lambda pixels, least: [Found((30.0, 30.0, 150.0, 150.0), points, sure, usual)])
     monkeypatch.setattr(faces, "look_again", again)
     aligned = find_face(drawn(points, 300, 300, 8))
     assert len(crops) == looks
