@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quick import quick_recipe
+from quick import forget_digests, quick_recipe
 from uol.errors import CallError, UolError
 from uol.order.calibration import calibrate
 from uol.order.config import ModelConfig, ScoringConfig, common_view
@@ -213,7 +213,7 @@ def test_another_panel(members, packed, drawn, drawn_b, tmp_path):
 
 
 def test_round_trip(ensemble, folder, drawn, tmp_path):
-    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "members"]
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "manifest.json", "members"]
     assert sorted(path.name for path in (folder / "members").iterdir()) == ["1", "2", "3"]
     again = Scorer.from_pretrained(folder)
     assert isinstance(again, EnsembleScorer)
@@ -230,8 +230,9 @@ def test_round_trip(ensemble, folder, drawn, tmp_path):
         again.save_pretrained(tmp_path / "half")
 
 
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
 def test_folders_of_older_versions_are_read(folder, ensemble, drawn, tmp_path):
-    copy = shutil.copytree(folder, tmp_path / "copy")
+    copy = forget_digests(shutil.copytree(folder, tmp_path / "copy"))
     config = json.loads((copy / "config.json").read_text())
     assert not {"combine", "bradley_terry"} & set(config)
     (copy / "config.json").write_text(json.dumps(config | {"combine": "scores", "bradley_terry": None}))
@@ -246,8 +247,21 @@ def test_a_change_in_any_member_is_a_change_of_the_model(folder, tmp_path):
     assert fingerprint(copy) != before
 
 
-def test_damage_is_named(folder, tmp_path):
+def test_members_are_what_the_ensemble_was_made_of(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
+    shutil.rmtree(copy / "members/2")
+    shutil.copytree(copy / "members/1", copy / "members/2")
+    with pytest.raises(UolError, match=r"members/2/manifest.json: damaged"):
+        Scorer.from_pretrained(copy)
+    shutil.move(copy / "members/2", tmp_path / "2")
+    (copy / "members/2").symlink_to(tmp_path / "2")
+    with pytest.raises(UolError, match="a link that leaves the ensemble's folder"):
+        Scorer.from_pretrained(copy)
+
+
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
+def test_damage_is_named(folder, tmp_path):
+    copy = forget_digests(shutil.copytree(folder, tmp_path / "copy"))
     (copy / "members/2/model.safetensors").unlink()
     with pytest.raises(UolError, match=r"members/2: not a whole model folder: model.safetensors"):
         Scorer.from_pretrained(copy)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from uol.errors import CallError, UolError
+from quick import forget_digests
+from uol.errors import CallError, ImageError, UolError
+from uol.scoring.bulk import score_files
 from uol.scoring.config import read_config
 from uol.scoring.scorer import Scorer
+
+OLDER = pytest.mark.filterwarnings("ignore:.*without manifest.json")
 
 
 @pytest.fixture
@@ -19,9 +24,15 @@ def copy(model_folder, tmp_path):
     return shutil.copytree(model_folder, tmp_path / "copy")
 
 
+@pytest.fixture
+def older(copy):
+    """A copy without digests, whose files may be changed."""
+    return forget_digests(copy)
+
+
 def test_round_trip(trained, model_folder, drawn):
     assert sorted(path.name for path in model_folder.iterdir()) == [
-        "README.md", "config.json", "model.safetensors", "references.safetensors",
+        "README.md", "config.json", "manifest.json", "model.safetensors", "references.safetensors",
     ]  # fmt: skip
     assert Scorer.from_pretrained(model_folder).score(drawn.images[:9]) == trained.scorer.score(drawn.images[:9])
 
@@ -38,8 +49,12 @@ def test_no_image_is_kept(model_folder, trained):
     assert references["mean"].shape == (len(trained.scorer.references), 16)
 
 
+@OLDER
+@pytest.mark.parametrize("digests", [True, False])
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "references.safetensors"])
-def test_missing_and_damaged_files_are_named(copy, name):
+def test_missing_and_damaged_files_are_named(copy, name, digests):
+    if not digests:
+        forget_digests(copy)
     (copy / name).write_bytes(b"\x00damaged")
     with pytest.raises(UolError, match=name) as caught:
         Scorer.from_pretrained(copy)
@@ -49,7 +64,9 @@ def test_missing_and_damaged_files_are_named(copy, name):
         Scorer.from_pretrained(copy)
 
 
-def test_files_that_do_not_fit_each_other(copy):
+@OLDER
+def test_files_that_do_not_fit_each_other(older):
+    copy = older
     config = json.loads((copy / "config.json").read_text())
     config["model"]["dimensions"] = 8
     (copy / "config.json").write_text(json.dumps(config))
@@ -84,15 +101,109 @@ def test_a_folder_with_other_files_is_never_replaced(trained, tmp_path):
         trained.scorer.save_pretrained(tmp_path / "model")
 
 
-def test_senseless_settings_are_refused(copy):
-    whole = (copy / "config.json").read_text()
-    for part, name, value in (("bradley_terry", "k", -1.0), ("panel", "high", 0.0), ("model", "backbone", "vgg-16")):
-        config = json.loads(whole)
-        config[part][name] = value
-        (copy / "config.json").write_text(json.dumps(config))
-        with pytest.raises(UolError, match=r"config.json") as caught:
-            Scorer.from_pretrained(copy)
-        assert caught.value.exit_code == 1
+@OLDER
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("bradley_terry", "k", -1.0), ("bradley_terry", "k", 1e300), ("bradley_terry", "delta", 0.0),
+        ("panel", "high", 0.0), ("panel", "high", 1e12), ("panel", "low", float("nan")),
+        ("model", "backbone", "vgg-16"), ("model", "dimensions", 10**9), ("model", "crop", 10**6),
+        ("model", "hidden", 2**62), ("scoring", "samples", 10**12), ("scoring", "zooms", [1.0] * 10**4),
+        ("calibration", "slope", 1e9), ("calibration", "intercept", -1e7), ("calibration", "quantile", float("inf")),
+        ("calibration", "temperature", float("nan")),
+    ],
+)  # fmt: skip
+def test_senseless_settings_are_refused(older, part, name, value):
+    config = json.loads((older / "config.json").read_text())
+    config[part][name] = value
+    (older / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UolError, match=r"config.json") as caught:
+        Scorer.from_pretrained(older)
+    assert caught.value.exit_code == 1
+    assert "\n" not in str(caught.value)
+
+
+@OLDER
+def test_every_setting_of_a_calibration_is_required(older):
+    whole = (older / "config.json").read_text()
+    for group in ("calibration", "panel", "bradley_terry", "scoring"):
+        for name in set(json.loads(whole)[group]) - {"zooms", "histogram_share"}:
+            config = json.loads(whole)
+            del config[group][name]
+            (older / "config.json").write_text(json.dumps(config))
+            with pytest.raises(UolError, match=rf"config.json: damaged .*{group}.{name}"):
+                Scorer.from_pretrained(older)
+
+
+@OLDER
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 10**5, "nested too deeply"),
+        ('{"format": -1}', "format: -1 is unknown"),
+        ('{"format": "1"}', "format: '1' is unknown"),
+        ('{"format": 1, "format": 1}', "'format' occurs twice"),
+        ("[]", "not an object of settings"),
+        (" " * 2**21, "larger than a megabyte"),
+    ],
+)
+def test_a_config_that_is_none_is_refused(older, text, words):
+    (older / "config.json").write_text(text)
+    with pytest.raises(UolError, match=words):
+        Scorer.from_pretrained(older)
+    (older / "config.json").unlink()
+    os.mkfifo(older / "config.json")
+    with pytest.raises(UolError, match=r"config.json: not a file"):
+        Scorer.from_pretrained(older)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "references.safetensors", "manifest.json"])
+@pytest.mark.parametrize("place", [0.3, 0.6, 0.9])
+def test_one_flipped_bit_is_noticed(copy, name, place):
+    content = bytearray((copy / name).read_bytes())
+    content[int(place * len(content))] ^= 1
+    (copy / name).write_bytes(content)
+    with pytest.raises(UolError) as caught:
+        Scorer.from_pretrained(copy)
+    assert "\n" not in str(caught.value)
+    assert str(copy) in str(caught.value)
+
+
+def test_a_folder_without_digests_is_read_with_one_warning(older):
+    with pytest.warns(UserWarning, match=r"without manifest.json, damage to its files cannot be noticed"):
+        Scorer.from_pretrained(older)
+    Scorer.from_pretrained(older)  # an error, were it to warn again
+
+
+def test_files_that_the_manifest_does_not_list_are_refused(copy):
+    (copy / "model.onnx").write_bytes(b"another graph")
+    with pytest.raises(UolError, match=r"model.onnx: not listed in manifest.json"):
+        Scorer.from_pretrained(copy)
+
+
+@OLDER
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_never_give_a_score(older, drawn, value, image_files):
+    tensors = load_file(older / "model.safetensors")
+    name = next(name for name in tensors if name.startswith("mean."))
+    save_file(tensors | {name: torch.full_like(tensors[name], value)}, older / "model.safetensors")
+    scorer = Scorer.from_pretrained(older)
+    with pytest.raises(UolError, match="image 0: the model gives no number"):
+        scorer.score(drawn.images[:2])
+    assert all(isinstance(answer, ImageError) for answer in scorer.score(drawn.images[:2], errors="return"))
+    with pytest.raises(UolError, match="gives no number"):
+        scorer.compare(drawn.images[0], drawn.images[1])
+    with pytest.raises(UolError, match="gives no number"):
+        scorer.anchor(drawn)
+    for _, (row,) in score_files(scorer, sorted(image_files.iterdir())[:2]):
+        assert row["value"] is None
+        assert "gives no number" in row["error"]
+
+
+@pytest.mark.parametrize("name", [None, 3, b"model"])
+def test_what_is_no_name_of_a_model_is_refused(name):
+    with pytest.raises(CallError, match="a model is a name or a folder"):
+        Scorer.from_pretrained(name)
 
 
 def test_a_folder_that_names_the_border_of_faces_still_loads(copy):

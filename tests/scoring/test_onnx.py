@@ -11,7 +11,7 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from quick import noise, quick_recipe, untrained
+from quick import forget_digests, noise, quick_recipe, untrained
 from uol.errors import CallError, UolError
 from uol.order.config import ScoringConfig
 from uol.scoring import released
@@ -121,6 +121,7 @@ def test_an_anchored_model_is_the_same_by_either_engine_and_after_saving(trained
     np.testing.assert_allclose(figures(OnnxScorer(tmp_path / "twice").score(drawn_b.images[:12])), scores, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
 def test_the_graph_of_an_anchored_model_gives_gaussians_alone_and_fits_its_network(asked, drawn_b, tmp_path):
     onnx = pytest.importorskip("onnx")
     asked.anchor(drawn_b).save_pretrained(tmp_path / "new")
@@ -130,7 +131,7 @@ def test_the_graph_of_an_anchored_model_gives_gaussians_alone_and_fits_its_netwo
     assert not [weight.name for weight in graph.graph.initializer if "reference" in weight.name]
     config = json.loads((tmp_path / "new" / "config.json").read_text())
     for group, name, value in (("scoring", "mirror", True), ("model", "normalise", "mean")):
-        other = shutil.copytree(tmp_path / "new", tmp_path / name)
+        other = forget_digests(shutil.copytree(tmp_path / "new", tmp_path / name))
         (other / "config.json").write_text(json.dumps(config | {group: config[group] | {name: value}}))
         with pytest.raises(UolError, match="made for other settings, references or weights"):
             OnnxScorer(other)
@@ -193,13 +194,14 @@ def test_nothing_heavy_is_imported(exported, image_files):
     assert imported == "[]"
 
 
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
 def test_what_is_missing_or_damaged_is_one_line(model_folder, exported, tmp_path, monkeypatch):
     remedy = "uol export MODEL --out FOLDER writes it"
     with pytest.raises(UolError, match=f"model.onnx: no such graph; {remedy}"):
         OnnxScorer(model_folder)
     for name, content in (("model.onnx", b"nonsense"), ("model.safetensors", b""), ("model.safetensors", None)):
         broken = tmp_path / f"{name} {content}"
-        shutil.copytree(exported, broken)
+        forget_digests(shutil.copytree(exported, broken))
         (broken / name).unlink() if content is None else (broken / name).write_bytes(content)
         with pytest.raises(
             UolError, match=f"model.onnx: damaged, or made for other settings, references or weights; {remedy}"
@@ -211,9 +213,30 @@ def test_what_is_missing_or_damaged_is_one_line(model_folder, exported, tmp_path
         OnnxScorer(exported)
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.onnx", "model.safetensors", "references.safetensors"])
+def test_one_flipped_bit_is_noticed(exported, tmp_path, name):
+    copy = shutil.copytree(exported, tmp_path / "copy")
+    content = bytearray((copy / name).read_bytes())
+    content[-9] ^= 4
+    (copy / name).write_bytes(content)
+    with pytest.raises(UolError, match=name):
+        OnnxScorer(copy)
+
+
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
+def test_a_graph_reads_weights_from_its_folder_alone(exported, tmp_path):
+    copy = forget_digests(shutil.copytree(exported, tmp_path / "folder" / "copy"))
+    shutil.copy(copy / "model.safetensors", tmp_path / "stolen.safetensors")
+    graph = (copy / "model.onnx").read_bytes()
+    (copy / "model.onnx").write_bytes(graph.replace(b"model.safetensors", b"../../stolen.s123"))
+    with pytest.raises(UolError, match=r"reads weights from '../../stolen.s123'"):
+        OnnxScorer(copy)
+
+
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
 def test_a_graph_made_for_another_model_is_refused(exported, tmp_path):
     changed = tmp_path / "changed"
-    shutil.copytree(exported, changed)
+    forget_digests(shutil.copytree(exported, changed))
     text = (changed / "config.json").read_text()
     (changed / "config.json").write_text(text.replace('"slope":', '"slope" :', 1).replace('"k": ', '"k": 1', 1))
     with pytest.raises(UolError, match="made for other settings, references or weights"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,6 +58,7 @@ def main() -> None:
     """Run the command line: results on stdout, messages on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
     # Pillow's on large images, whose size `uol.images.read` checks, and on damaged EXIF, which it does without.
     warnings.filterwarnings("ignore", module=r"PIL\.")
+    warnings.showwarning = _show_warning
     try:
         app()
     except UolError as error:
@@ -76,6 +77,11 @@ def main() -> None:
             raise
         lines = str(error).splitlines()
         _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (uol --debug … shows the traceback)", 1)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """A warning as one line; the place in the code is of no use on the shell."""
+    print(f"uol: {message}", file=sys.stderr)
 
 
 def _command() -> str:

@@ -72,8 +72,8 @@ class ModelConfig(Settings):
     group = "model"
 
     backbone: str = Field("vgg16", description="a timm model")
-    resize: int = Field(256, gt=0, description="images are resized to this square first")
-    crop: int = Field(224, gt=0, description="then this central square is kept")
+    resize: int = Field(256, gt=0, le=4096, description="images are resized to this square first")
+    crop: int = Field(224, gt=0, le=4096, description="then this central square is kept")
     framing: Literal["whole", "face"] = Field(
         "whole", description="images as they are, or the main face found, aligned and cropped first"
     )
@@ -86,17 +86,20 @@ class ModelConfig(Settings):
         "mean",
         description="feature maps become features by their mean, or by sums whose weights per position are learnt",
     )
-    poolings: int = Field(2, gt=0, description="how many sums of each map, where positions are weighted")
-    dimensions: int = Field(512, gt=0, description="D, of the psychological space: the width of VGG16's last maps")
-    hidden: int = Field(512, gt=0, description="width of the comparator's two hidden layers")
+    poolings: int = Field(2, gt=0, le=64, description="how many sums of each map, where positions are weighted")
+    dimensions: int = Field(
+        512, gt=0, le=8192, description="D, of the psychological space: the width of VGG16's last maps"
+    )
+    hidden: int = Field(512, gt=0, le=8192, description="width of the comparator's two hidden layers")
     uncertain: bool = Field(True, description="False makes each image a point: plain order learning")
     levels: int = Field(
         0,
         ge=0,
+        le=1000,
         description="of ratings: rating levels, if the model also predicts the panel's histogram; 0: order alone",
     )
     initial_log_variance: float = Field(
-        -2.0, allow_inf_nan=False, description="small spreads at the start let the means learn first"
+        -2.0, ge=-50, le=50, description="small spreads at the start let the means learn first"
     )
 
     @model_validator(mode="after")
@@ -153,11 +156,14 @@ class ScoringConfig(Settings):
 
     group = "scoring"
 
-    samples: int = Field(0, ge=0, description="Monte Carlo samples T per comparison; 0 compares the means")
+    samples: int = Field(0, ge=0, le=10_000, description="Monte Carlo samples T per comparison; 0 compares the means")
     both_directions: bool = Field(True, description="average each comparison with the one the other way round")
     mirror: bool = Field(False, description="average each image's Gaussian with its mirror image's, for twice the time")
     zooms: tuple[Annotated[float, Field(gt=0.5, lt=1.5)], ...] = Field(
-        (1.0,), min_length=1, description="average the Gaussians of views that show these shares of the framed image"
+        (1.0,),
+        min_length=1,
+        max_length=32,
+        description="average the Gaussians of views that show these shares of the framed image",
     )
     outcomes: Literal["probabilities", "hard"] = Field("probabilities", description="what Bradley-Terry is given")
     histogram_share: float = Field(

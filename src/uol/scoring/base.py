@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from uol.errors import CallError, ImageError
+from uol.errors import CallError, ImageError, UolError
 from uol.images.framing import frame_each, pack_images
 from uol.images.read import ImageLike, Images
 from uol.order.calibration import Calibration
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Pixels = npt.NDArray[np.uint8]
 Answer = TypeVar("Answer")
 
+NO_NUMBER = "the model gives no number: its files are damaged; copy the model folder again"
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30  # with fewer, expect wide intervals
 
@@ -55,6 +57,11 @@ class Score:
     high: float
     dispersion: float
     standard_error: float
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a number: damaged weights give none. Of dispersion, NaN means that it was never learnt."""
+        return all(map(math.isfinite, (self.value, self.low, self.high, self.standard_error)))
 
 
 @dataclass(frozen=True)
@@ -238,6 +245,13 @@ class BaseScorer(ABC):
             pixels = [one for one in framed if not isinstance(one, ImageError)]
             scores = iter(self.score_pixels(np.ascontiguousarray(np.stack(pixels))) if pixels else ())
             answers += [one if isinstance(one, ImageError) else next(scores) for one in framed]
+        for number, answer in enumerate(answers):
+            if isinstance(answer, Score) and not answer.known:
+                name = images[number]
+                shown = os.fspath(name) if isinstance(name, str | os.PathLike) else f"image {number}"
+                answers[number] = ImageError(f"{shown}: {NO_NUMBER}")
+                if errors == "raise":
+                    raise UolError(f"{shown}: {NO_NUMBER}")
         return answers
 
     def score_exactly(self, pixels: Pixels | Tensor) -> list[Score]:
@@ -246,7 +260,10 @@ class BaseScorer(ABC):
 
     def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
         """The probabilities that the panel would rate the first image below, similar to or above the second."""
-        return self.compare_pixels(*self.framed([first, second]))
+        comparison = self.compare_pixels(*self.framed([first, second]))
+        if not all(map(math.isfinite, comparison)):
+            raise UolError(NO_NUMBER)
+        return comparison
 
     @overload
     def rank(

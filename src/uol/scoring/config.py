@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
@@ -12,12 +12,22 @@ from uol.errors import CallError, UolError
 from uol.order.calibration import Calibration
 from uol.order.config import BradleyTerry, ModelConfig, ScoringConfig, Settings
 from uol.ratings.scale import Scale
-from uol.storage.validation import first_problem
+from uol.storage.validation import first_problem, read_object
 
-CONFIG = "config.json"
+CONFIG, MODEL = "config.json", "model.safetensors"
 SCORE_GRAPH, COMPARE_GRAPH = "model.onnx", "compare.onnx"
 MEMBERS = "members"  # the folder of an ensemble's models, and the list of them in its config.json
 FORMAT = 1
+_WIDEST = 1e6  # the largest number of a scale, and the widest scale
+
+_REQUIRED: Mapping[str, frozenset[str]] = {
+    "model": frozenset({"backbone", "resize", "crop", "framing", "pooling", "poolings", "dimensions", "hidden",
+                        "uncertain"}),
+    "scoring": frozenset({"samples", "both_directions", "mirror", "outcomes"}),
+    "calibration": frozenset({"level", "intercept", "slope", "scale", "floor", "quantile", "dispersion_intercept",
+                              "dispersion_slope", "temperature", "images"}),
+}  # fmt: skip
+"""What every config.json states. Settings that came later have the value at which they change nothing."""
 
 
 class PanelConfig(BaseModel):
@@ -32,6 +42,8 @@ class PanelConfig(BaseModel):
     @classmethod
     def of(cls, name: str, scale: Scale) -> Self:
         """The panel of a data set."""
+        if not _makes_sense(scale):
+            raise UolError(f"{name}: a scale from {scale.low:g} to {scale.high:g} is too wide; divide the ratings")
         return cls(name=name, low=scale.low, high=scale.high)
 
     @property
@@ -93,13 +105,15 @@ Config = TypeVar("Config", FolderConfig, PanelFolderConfig, EnsembleConfig)
 OfPanel = TypeVar("OfPanel", FolderConfig, PanelFolderConfig)
 
 
+# -------------------------------------------------------------------- reading
+
+
 def is_ensemble(folder: Path) -> bool:
     """Whether a model folder is an ensemble's; False if its config.json is missing or damaged."""
     try:
-        values = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return MEMBERS in read_object(folder / CONFIG)
+    except UolError:
         return False
-    return isinstance(values, dict) and MEMBERS in values
 
 
 def read_config(folder: Path) -> FolderConfig:
@@ -115,8 +129,8 @@ def read_panel_config(folder: Path) -> PanelFolderConfig:
 
 
 def _sensible(folder: Path, config: OfPanel) -> OfPanel:
-    if not (config.bradley_terry.k > 0 and config.bradley_terry.delta > 0 and config.panel.low < config.panel.high):
-        raise UolError(f"{folder / CONFIG}: damaged: k, δ or the panel's scale make no sense")
+    if not all(1e-4 <= value <= 1e4 for value in config.bradley_terry):
+        raise UolError(f"{folder / CONFIG}: damaged: k or δ makes no sense")
     return config
 
 
@@ -131,16 +145,40 @@ def read_ensemble_config(folder: Path) -> EnsembleConfig:
 
 
 def _read(folder: Path, kind: type[Config]) -> Config:
+    path = folder / CONFIG
     if not folder.is_dir():
         raise CallError(f"{folder}: no such model folder")
-    if not (folder / CONFIG).is_file():
+    if not path.exists():
         raise UolError(f"{folder}: not a whole model folder: {CONFIG} is missing")
+    values = read_object(path)
+    form = values.get("format")
+    if isinstance(form, int) and form > FORMAT:
+        raise UolError(f"{folder}: written by a newer uol (format {form}); upgrade uol to read it")
+    damaged = f"{path}: damaged or of another version"
+    if form != FORMAT or isinstance(form, bool):
+        raise UolError(f"{damaged} (format: {form!r} is unknown)")
+    for group, names in _REQUIRED.items():
+        stated = values.get(group, {})
+        if group in kind.model_fields and isinstance(stated, Mapping) and (missing := sorted(names - set(stated))):
+            raise UolError(f"{damaged} ({group}.{missing[0]} is missing)")
     try:
-        config = kind.model_validate_json((folder / CONFIG).read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise UolError(f"{folder / CONFIG}: damaged or of another version (not a text file)") from error
+        config = kind.model_validate(values)
     except ValidationError as error:
-        raise UolError(f"{folder / CONFIG}: damaged or of another version ({first_problem(error)})") from error
-    if config.format > FORMAT:
-        raise UolError(f"{folder}: written by a newer uol (format {config.format}); upgrade uol to read it")
+        raise UolError(f"{damaged} ({first_problem(error)})") from error
+    if not _makes_sense(config.panel.scale):
+        raise UolError(f"{path}: damaged: a scale from {config.panel.low:g} to {config.panel.high:g} makes no sense")
+    _check_calibration(config.calibration, config.panel, path)
     return config
+
+
+def _makes_sense(scale: Scale) -> bool:
+    return -_WIDEST <= scale.low < scale.high <= _WIDEST
+
+
+def _check_calibration(calibration: Calibration, panel: PanelConfig, path: Path) -> None:
+    """Refuse a calibration that would put every score at an end of the scale, or is none."""
+    reach = panel.scale.unit * 100 + max(abs(panel.low), abs(panel.high))
+    bounds = {"intercept": 100 * reach, "slope": 100.0, "dispersion_intercept": 100.0, "dispersion_slope": 100.0}
+    for name, value in calibration.model_dump().items():
+        if value is not None and not abs(value) <= bounds.get(name, 1e15):
+            raise UolError(f"{path}: damaged: calibration.{name} of {value:g} makes no sense")

@@ -2,7 +2,7 @@
 
 One network is config.json, model.safetensors, references.safetensors and README.md (the model card); the panels after
 its first are in `panels` (uol.scoring.panels). An ensemble is config.json, README.md and a model folder for each member
-in `members`.
+in `members`. In both, manifest.json has the digests of the files that answers depend on (uol.scoring.digests).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from uol.scoring.config import (
     CONFIG,
     FORMAT,
     MEMBERS,
+    MODEL,
     SCORE_GRAPH,
     EnsembleConfig,
     FolderConfig,
@@ -31,20 +32,23 @@ from uol.scoring.config import (
     read_config,
     read_ensemble_config,
 )
+from uol.scoring.digests import check_digests, write_digests
 from uol.scoring.panels import PANELS, REFERENCES, read_panels, read_references, write_panels, write_references
 from uol.scoring.released import find_model, member_folder, member_folders, network_fingerprint
 from uol.storage.files import replacing_folder, write_json, write_text
-from uol.storage.tensors import overwrite_arrays, write_tensors
+from uol.storage.manifest import MANIFEST
+from uol.storage.tensors import overwrite_arrays, stored_shapes, write_tensors
 
 if TYPE_CHECKING:
     import torch
 
+    from uol.order.config import ModelConfig
     from uol.scoring.ensemble import EnsembleScorer
     from uol.scoring.network import NetworkScorer
     from uol.scoring.onnx import OnnxScorer
     from uol.scoring.scorer import Scorer
 
-MODEL, CARD = "model.safetensors", "README.md"
+CARD = "README.md"
 PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
 
 
@@ -55,8 +59,8 @@ def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
         return
     refusal = CallError(f"{target}: a folder with other files in it; choose another folder for the model")
     several = is_ensemble(target)
-    one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE, PANELS}
-    ours = {CONFIG, CARD, MEMBERS, PROVENANCE} if several else one
+    one = {CONFIG, MODEL, REFERENCES, CARD, SCORE_GRAPH, COMPARE_GRAPH, PROVENANCE, PANELS, MANIFEST}
+    ours = {CONFIG, CARD, MEMBERS, PROVENANCE, MANIFEST} if several else one
     if {entry.name for entry in target.iterdir()} - ours:
         raise refusal
     try:  # other projects' models have files of the same names
@@ -78,6 +82,7 @@ def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = Fal
         }
         write_tensors(temporary / MODEL, stored)
         _describe(scorer, temporary, half)
+        write_digests(temporary)
 
 
 def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool = False) -> None:
@@ -100,6 +105,7 @@ def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool
         _describe(scorer, temporary, half)
         graph = (source / SCORE_GRAPH).read_bytes()
         (temporary / SCORE_GRAPH).write_bytes(cut_graph(graph, GAUSSIAN, (FINGERPRINT, network_fingerprint(temporary))))
+        write_digests(temporary)
 
 
 def _describe(scorer: NetworkScorer[Any], folder: Path, half: bool) -> None:
@@ -137,6 +143,7 @@ def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half
         for number, member in enumerate(ensemble.members, 1):
             save_scorer(member, temporary / MEMBERS / str(number), half)
         write_text(temporary / CARD, model_card(ensemble))
+        write_digests(temporary)
 
 
 def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path) -> None:
@@ -157,10 +164,8 @@ def load_model(name: str | os.PathLike[str]) -> BaseScorer:
         return load_scorer(folder)
     config = read_ensemble_config(folder)
     for member in config.members:
-        if not member_folder(folder, member.name).is_dir():
-            raise UolError(
-                f"{folder / CONFIG}: names {member.name}, which is neither in {MEMBERS} nor a model that ships"
-            )
+        check_member(folder, member.name)
+    check_digests(folder)
     members = [load_scorer(member_folder(folder, member.name)) for member in config.members]
     standards = [Standard(member.degree_offset, member.degree_factor) for member in config.members]
     try:
@@ -172,6 +177,15 @@ def load_model(name: str | os.PathLike[str]) -> BaseScorer:
     return ensemble
 
 
+def check_member(folder: Path, name: str) -> None:
+    """Refuse a member of an ensemble that is missing, or that a link takes out of the ensemble's folder."""
+    member = member_folder(folder, name)
+    if not member.is_dir():
+        raise UolError(f"{folder / CONFIG}: names {name}, which is neither in {MEMBERS} nor a model that ships")
+    if member.parent.name == MEMBERS and member.resolve() != (folder.resolve() / MEMBERS / name):
+        raise UolError(f"{member}: a link that leaves the ensemble's folder; copy the model into it")
+
+
 def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     """Read the folder of one network with torch; an error names what is missing or damaged."""
     from uol.order.model import OrderModel
@@ -181,6 +195,8 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     config = read_config(folder)
     if not (folder / MODEL).is_file():
         raise UolError(f"{folder}: not a whole model folder: {MODEL} is missing")
+    check_digests(folder)
+    _check_sizes(folder / MODEL, config.model)
     try:
         model = OrderModel(config.model)
     except CallError as error:
@@ -194,6 +210,24 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
     scorer = Scorer(model, references, config.panel, config.bradley_terry, config.calibration, config.scoring)
     scorer.other_panels = read_panels(folder, config.model.dimensions)
     return scorer
+
+
+def _check_sizes(path: Path, config: ModelConfig) -> None:
+    """Refuse weights that do not fit the settings before memory is taken for a network of these settings."""
+    import torch
+
+    from uol.order.model import OrderModel
+
+    try:
+        with torch.device("meta"):
+            expected = {name: list(tensor.shape) for name, tensor in OrderModel(config).state_dict().items()}
+    except CallError as error:
+        raise UolError(f"{path.parent / CONFIG}: {error}") from error
+    stored = stored_shapes(path)
+    for name in sorted(expected.keys() | stored.keys()):
+        if stored.get(name) != expected.get(name):
+            sizes = f"{name} is {stored.get(name, 'missing')}, not {expected.get(name, 'expected')}"
+            raise UolError(f"{path}: does not fit the model in {CONFIG} ({sizes})")
 
 
 def _in_half(path: Path) -> bool:

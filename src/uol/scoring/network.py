@@ -23,6 +23,7 @@ from uol.order.order import Order, order_of
 from uol.order.references import ReferenceSet, choose_references
 from uol.scoring.base import (
     FEWEST_ANCHORS,
+    NO_NUMBER,
     BaseScorer,
     Comparison,
     Embedding,
@@ -209,7 +210,10 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
         from uol.order import bradley_terry
 
         scores = self.references.scores
-        outcomes = read_outcomes(self.outcomes(self.references.gaussians), self.scoring.outcomes)
+        probabilities = self.outcomes(self.references.gaussians)
+        if not np.isfinite(probabilities).all():
+            raise UolError(NO_NUMBER)
+        outcomes = read_outcomes(probabilities, self.scoring.outcomes)
         first, second = np.nonzero(~np.eye(len(scores), dtype=bool))
         self.bradley_terry = bradley_terry.fit(outcomes[first, second], scores[first], scores[second])
         self.calibration = Calibration().with_dispersion(self.degrees(gaussians), rated.variances)

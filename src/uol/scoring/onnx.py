@@ -21,9 +21,11 @@ from uol.errors import CallError, UolError
 from uol.order.config import BradleyTerry, ModelConfig, ScoringConfig
 from uol.order.references import ReferenceSet
 from uol.scoring.base import Pixels, Score
-from uol.scoring.config import SCORE_GRAPH, PanelConfig, read_config
+from uol.scoring.config import MODEL, SCORE_GRAPH, PanelConfig, read_config
+from uol.scoring.digests import check_digests
 from uol.scoring.network import Floats, NetworkScorer
-from uol.scoring.panels import PanelParts, StoredReferences, read_panels, read_references
+from uol.scoring.onnx_graph import external_files
+from uol.scoring.panels import REFERENCES, PanelParts, StoredReferences, read_panels, read_references
 from uol.scoring.released import fingerprint, network_fingerprint
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
     def __init__(self, folder: str | os.PathLike[str], threads: int = 0) -> None:
         self.folder = Path(folder)
         settings = read_config(self.folder)
+        check_digests(self.folder)
         self._config = settings.model
         self.panel = settings.panel
         self.scoring = settings.scoring
@@ -197,7 +200,6 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
         return self._comparator.halves(self.references.gaussians.mean)
 
     def _weights(self, prefix: str) -> dict[str, Singles]:
-        from uol.scoring.folder import MODEL
         from uol.storage.tensors import read_arrays
 
         return {
@@ -241,6 +243,14 @@ def open_graph(path: Path, threads: int = 0, tensors: Mapping[str, npt.NDArray[A
     content = path.read_bytes()  # before it is opened: it may not even fit
     if fingerprint(path.parent).encode() not in content and network_fingerprint(path.parent).encode() not in content:
         raise UolError(damaged)
+    try:
+        strange = external_files(content) - {MODEL, REFERENCES}
+    except ValueError as error:
+        raise UolError(damaged) from error
+    if strange:
+        raise UolError(
+            f"{path}: reads weights from {min(strange)[:100]!r}, which is no file of a model folder; {remedy}"
+        )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # failures are raised below
     options.intra_op_num_threads = threads

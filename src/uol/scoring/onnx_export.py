@@ -32,8 +32,9 @@ from uol.order.model import Comparator
 from uol.order.order import Order
 from uol.order.views import views
 from uol.scoring.base import BaseScorer
-from uol.scoring.config import COMPARE_GRAPH, CONFIG, SCORE_GRAPH
-from uol.scoring.folder import CARD, MODEL, check_target
+from uol.scoring.config import COMPARE_GRAPH, CONFIG, MODEL, SCORE_GRAPH
+from uol.scoring.digests import write_digests
+from uol.scoring.folder import CARD, check_target
 from uol.scoring.onnx import FINGERPRINT, GAUSSIAN, SCORES, OnnxScorer, open_graph
 from uol.scoring.panels import PANELS, REFERENCES
 from uol.scoring.released import fingerprint
@@ -265,10 +266,12 @@ def write_graphs(scorer: Scorer, folder: str | os.PathLike[str]) -> float:
     try:
         _write_graph(folder / SCORE_GRAPH, _traced(graph, {"images": images}, [*GAUSSIAN, *SCORES]))
         _write_graph(folder / COMPARE_GRAPH, _comparing(graph, scorer.config.dimensions))
+        write_digests(folder)
         return check_graphs(scorer, folder)
     except BaseException:
         for name in (SCORE_GRAPH, COMPARE_GRAPH):
             (folder / name).unlink(missing_ok=True)
+        write_digests(folder)
         raise
 
 

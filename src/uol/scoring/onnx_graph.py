@@ -1,4 +1,4 @@
-"""Cut an ONNX graph down to some of its outputs, without the package onnx, which asking a model does not need.
+"""What is in an ONNX graph, and a part of it, without the package onnx, which asking a model does not need.
 
 An ONNX file is a protobuf message: fields with a number and a kind, of which those that matter here (messages and
 strings) are a length and that many bytes. Numbers are those of onnx.proto, which never change.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 _GRAPH, _METADATA = 7, 14  # of a model
 _NODE, _INITIALIZER, _OUTPUT, _VALUE_INFO = 1, 5, 12, 13  # of a graph
-_NODE_INPUT, _NODE_OUTPUT, _TENSOR_NAME, _VALUE_NAME = 1, 2, 8, 1
+_NODE_INPUT, _NODE_OUTPUT, _TENSOR_NAME, _EXTERNAL, _VALUE_NAME = 1, 2, 8, 13, 1
 _BYTES = 2  # the kind of fields that are a length and that many bytes
 _SIZES = {1: 8, 5: 4}  # of fields of other kinds; kind 0 is a varint
 
@@ -25,6 +25,18 @@ def cut_graph(model: bytes, outputs: Sequence[str], metadata: tuple[str, str]) -
     (graph,) = (content for number, content, _ in _fields(model) if number == _GRAPH)
     key, value = (_field(number, text.encode()) for number, text in enumerate(metadata, 1))
     return b"".join([*parts, _field(_GRAPH, _cut(graph, set(outputs))), _field(_METADATA, key + value)])
+
+
+def external_files(model: bytes) -> set[str]:
+    """The files from which a model reads its weights; `ValueError` if it is damaged."""
+    try:
+        graphs = [content for number, content, _ in _fields(model) if number == _GRAPH]
+        tensors = (tensor for graph in graphs for number, tensor, _ in _fields(graph) if number == _INITIALIZER)
+        entries = (entry for tensor in tensors for number, entry, _ in _fields(tensor) if number == _EXTERNAL)
+        pairs = ({number: content for number, content, _ in _fields(entry)} for entry in entries)
+        return {pair.get(2, b"").decode() for pair in pairs if pair.get(1) == b"location"}
+    except (IndexError, KeyError) as error:
+        raise ValueError("not an ONNX graph") from error
 
 
 def _cut(graph: bytes, outputs: set[str]) -> bytes:
@@ -72,6 +84,8 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     while True:
         value |= (message[at] & 127) << shift
         shift += 7
+        if shift > 70:
+            raise ValueError("a number of more than 64 bits")
         at += 1
         if message[at - 1] < 128:
             return value, at

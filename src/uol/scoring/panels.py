@@ -95,7 +95,8 @@ def read_references(folder: Path, dimensions: int) -> StoredReferences:
     mean, log_variance = (arrays[key].astype(np.float32) for key in ("mean", "log_variance"))
     scores = arrays["score"].astype(np.float64)
     fits = mean.shape == log_variance.shape == (len(scores), dimensions)
-    if not (fits and np.isfinite(mean).all() and np.isfinite(scores).all()):
+    known = np.isfinite(mean).all() and np.isfinite(scores).all() and (log_variance < np.inf).all()  # points have −∞
+    if not (fits and known):
         raise UolError(f"{path}: damaged: references do not fit a space of {dimensions} dimensions")
     return StoredReferences(mean, log_variance, scores)
 

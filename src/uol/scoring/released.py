@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from uol.errors import CallError, MissingTorchError
+from uol.errors import CallError, MissingTorchError, UolError
+from uol.storage.validation import read_object
 
 if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
@@ -32,6 +33,8 @@ def names() -> list[str]:
 
 def find_model(name: str | os.PathLike[str]) -> Path:
     """The folder of a model: one that ships, by name, or any folder, by path."""
+    if not isinstance(name, str | os.PathLike):
+        raise CallError(f"a model is a name or a folder, not {type(name).__name__}")
     if str(name) in names():
         return _FOLDER / str(name)
     folder = Path(name)
@@ -55,7 +58,7 @@ def fingerprint(folder: Path) -> str:
 
 def network_fingerprint(folder: Path) -> str:
     """A digest that changes with the settings and weights that Gaussians depend on, whatever the references."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_object(folder / "config.json")
     digest = hashlib.sha256(json.dumps([config["model"], config["scoring"]], sort_keys=True).encode())
     _add_weights(digest, folder / WEIGHTS)
     return digest.hexdigest()
@@ -71,9 +74,9 @@ def _add_weights(digest: hashlib._Hash, weights: Path) -> None:
 def member_folders(folder: Path) -> list[Path]:
     """The folders of an ensemble's networks; none for a model of one."""
     try:
-        members = json.loads((folder / "config.json").read_text(encoding="utf-8"))["members"]
+        members = read_object(folder / "config.json")["members"]
         return [member_folder(folder, Path(member["name"]).name) for member in members]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (UolError, ValueError, TypeError, KeyError):
         return []
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NotRequired, TypedDict
 
 from uol.images.framing import FaceRecord, FramedFile
-from uol.scoring.base import Score, rank_with_ties
+from uol.scoring.base import NO_NUMBER, Score, rank_with_ties
 
 FIGURES = ("value", "low", "high", "dispersion")
 
@@ -54,26 +55,28 @@ def score_row(framed: FramedFile, score: Score | None) -> ScoreRow:
         "low": figures["low"],
         "high": figures["high"],
         "dispersion": figures["dispersion"],
-        "error": framed.error,
+        "error": framed.error if score is None or score.known else f"{framed.image}: {NO_NUMBER}",
     }
 
 
 def panels_row(framed: FramedFile, scores: Mapping[str, Score | None]) -> ScoreRow:
     """The row of a framed file with its scores on the scales of several panels, the first first."""
     row = score_row(framed, next(iter(scores.values())))
+    if not all(score is None or score.known for score in scores.values()):
+        row = {**row, **figures_of(None), "error": f"{framed.image}: {NO_NUMBER}"}
     row["panels"] = {name: figures_of(score) for name, score in scores.items()}
     return row
 
 
 def figures_of(score: Score | None) -> PanelFigures:
     """The figures of a score that rows include."""
-    if score is None:
+    if score is None or not score.known:
         return {"value": None, "low": None, "high": None, "dispersion": None}
     return {
-        "value": _known(score.value),
-        "low": _known(score.low),
-        "high": _known(score.high),
-        "dispersion": _known(score.dispersion),
+        "value": score.value,
+        "low": score.low,
+        "high": score.high,
+        "dispersion": None if math.isnan(score.dispersion) else score.dispersion,  # never learnt
     }
 
 
@@ -95,7 +98,3 @@ def rank_rows(rows: Iterable[ScoreRow]) -> list[RankedRow]:
         {"rank": rank, "tied": count[rank] > 1, **row} for rank, row in zip(ranks, scored, strict=True)
     ]
     return ranked + [{"rank": None, "tied": False, **row} for row in rows if row["error"] is not None]
-
-
-def _known(value: float) -> float | None:
-    return value if value == value else None  # a hundredth of the time that np.isnan takes for a single value

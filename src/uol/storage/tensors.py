@@ -55,6 +55,15 @@ def overwrite_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None
             file.write(np.ascontiguousarray(array).tobytes())
 
 
+def stored_shapes(path: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors in a file, read without reading the tensors."""
+    try:
+        with safe_open(path, "np") as file:
+            return {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UolError(f"{path}: damaged; copy the model folder again ({error})") from error
+
+
 def _write(save_file: Callable[..., None], path: Path, values: Any, metadata: dict[str, str] | None) -> None:
     with replacing(path) as temporary:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,38 @@ from pydantic import BaseModel, ValidationError
 from uol.errors import UolError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_MOST_BYTES = 2**20  # of a file of settings
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of settings: a regular file of at most a megabyte, in which no name occurs twice."""
+    if not path.is_file():
+        raise UolError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise UolError(f"{path}: larger than a megabyte, which no file of settings is")
+        value = json.loads(content.decode(), object_pairs_hook=_without_doubles)
+    except OSError as error:
+        raise UolError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except UnicodeDecodeError as error:
+        raise UolError(f"{path}: damaged or of another version (not a text file)") from error
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise UolError(f"{path}: damaged or of another version (not readable as JSON: {reason})") from error
+    if not isinstance(value, dict):
+        raise UolError(f"{path}: damaged or of another version (not an object of settings)")
+    return value
+
+
+def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
+    return found
 
 
 def read_validated(kind: type[Model], path: Path) -> Model:

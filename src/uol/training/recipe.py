@@ -88,11 +88,15 @@ class Recipe(Settings):
     pairs: Literal["balanced", "all"] = Field(
         "balanced", description="Algorithm 2's choice, or all of a batch, the similar ones weighted to a third"
     )
-    pairs_per_image: int = Field(8, ge=1, description="N: most pairs an image of a batch is in; open in the paper")
+    pairs_per_image: int = Field(
+        8, ge=1, le=10_000, description="N: most pairs an image of a batch is in; open in the paper"
+    )
     order_target: Literal["hard", "soft"] = Field(
         "hard", description="one-hot, or probabilities from the standard errors of the two mean scores"
     )
-    samples: int = Field(8, ge=1, description="T in training; open in the paper, and the figure is stable in it")
+    samples: int = Field(
+        8, ge=1, le=10_000, description="T in training; open in the paper, and the figure is stable in it"
+    )
     sampling: Literal["monte-carlo", "closed-form"] = Field(
         "monte-carlo", description="T draws per image, or the exact mean behind the comparator's first layer, undrawn"
     )
@@ -123,7 +127,7 @@ class Recipe(Settings):
     )
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="sgd has a momentum of 0.9")
-    learning_rate: float = Field(1e-4, gt=0, allow_inf_nan=False)
+    learning_rate: float = Field(1e-4, gt=0)
     schedule: Literal["cosine", "linear", "steps"] = Field(
         "cosine", description="how the learning rate falls after warming up: steps are those of milestones"
     )
@@ -131,7 +135,7 @@ class Recipe(Settings):
     milestones: tuple[tuple[int, float], ...] = Field(
         (), description="for steps: pairs of an epoch, counted from 0, and the factor of learning_rate from there on"
     )
-    warmup_steps: int = Field(0, ge=0)
+    warmup_steps: int = Field(0, ge=0, le=10**9)
     weight_decay: float = Field(0.0, ge=0)
     layer_decay: float = Field(
         1.0,
@@ -139,8 +143,8 @@ class Recipe(Settings):
         le=1,
         description="learning rate of each of the backbone's layers, as a share of the next layer's",
     )
-    batch_size: int = Field(32, ge=2)
-    epochs: int = Field(100, ge=1)
+    batch_size: int = Field(32, ge=2, le=65_536)
+    epochs: int = Field(100, ge=1, le=10**6)
     frozen: int = Field(0, ge=0, description="the backbone's first convolutions, this many, keep their weights")
     augmentation: Augmentation = Augmentation()
 
@@ -149,8 +153,8 @@ class Recipe(Settings):
         None, ge=0, lt=2**32, description="seed of the held-out images, to share them between networks; empty: seed"
     )
     validate_every: int = Field(5, ge=0, description="epochs between losses on the held-out images; 0: never")
-    bin_width: float = Field(0.1, gt=0, description="of the score bins that references are chosen from")
-    references_per_bin: int = Field(10, ge=1)
+    bin_width: float = Field(0.1, ge=1e-6, description="of the score bins that references are chosen from")
+    references_per_bin: int = Field(10, ge=1, le=10**6)
     scoring: ScoringConfig = ScoringConfig()
 
     seed: int = Field(0, ge=0, lt=2**32)
