@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from quick import noise, untrained
+from quick import forget_digests, noise, untrained
 from uol.errors import CallError, UolError
 from uol.order.bradley_terry import BradleyTerry
 from uol.order.norms import with_statistics
@@ -127,13 +127,26 @@ def test_weights_are_stored_once(three, tmp_path):
     assert len([*inside.rglob("*.safetensors")]) == 3
 
 
+@pytest.mark.filterwarnings("ignore:.*without manifest.json")
 def test_damaged_panels_are_refused(three, tmp_path):
     folder = tmp_path / "model"
     copy.copy(three[0]).with_panels(three[1:]).save_pretrained(folder)
+    for name in ("config.json", "references.safetensors", "network.safetensors"):
+        path = folder / "panels" / "ten" / name
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(UolError, match=rf"panels/ten/{name}: damaged"):
+            Scorer.from_pretrained(folder)
+        path.write_bytes(content)
+    shutil.move(folder / "panels", tmp_path / "panels")
+    with pytest.raises(UolError, match=r"not a whole model folder: panels/hundred/config.json is missing"):
+        Scorer.from_pretrained(folder)
+    shutil.move(tmp_path / "panels", folder / "panels")
+    forget_digests(folder)
     config = folder / "panels" / "ten" / "config.json"
     whole = config.read_text()
     for damaged, message in (
-        (json.dumps(json.loads(whole) | {"bradley_terry": {"k": -1.0, "delta": 1.0}}), "k, δ or the panel's scale"),
+        (json.dumps(json.loads(whole) | {"bradley_terry": {"k": -1.0, "delta": 1.0}}), "k or δ makes no sense"),
         (whole.replace('"name": "ten"', '"name": "five"'), "it is of the panel five"),
         ("{", "damaged or of another version"),
     ):

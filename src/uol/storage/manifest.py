@@ -53,11 +53,11 @@ def check_manifest(folder: Path, names: Iterable[str]) -> bool:
         raise UolError(f"{path}: damaged; copy the folder again ({first_problem(error)})") from error
     names = list(names)
     for name in listed:
+        if not (folder / name).exists():
+            raise UolError(f"{folder}: not a whole model folder: {name[:100]} is missing")
         if name not in names:
             raise UolError(f"{path}: damaged: it lists {name[:100]!r}, which is no file of this folder")
     for name in names:
-        if name in listed and not (folder / name).exists():
-            raise UolError(f"{folder}: not a whole model folder: {name} is missing")
         problem = _problem(folder / name, listed.get(name))
         if problem is not None:
             raise UolError(f"{folder / name}: {problem}; copy the folder again")
