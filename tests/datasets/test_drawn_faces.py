@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uol.datasets.drawn_faces import DYED, HAIR_COLOURS, HAIR_STYLES, IRISES, Face, draw_face, draw_faces
+from uol.datasets.drawn_faces import draw_face, draw_faces
+from uol.datasets.face_shapes import DYED, HAIR_COLOURS, HAIR_STYLES, IRISES, Face
 from uol.datasets.synthetic import sample_parameters
 
 

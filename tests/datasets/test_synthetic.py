@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from uol.datasets.drawn_faces import Face
+from uol.datasets.face_shapes import Face
 from uol.datasets.synthetic import (
     PANELS,
     dispersion,

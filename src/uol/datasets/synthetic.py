@@ -20,16 +20,8 @@ import pandas as pd
 from scipy.special import ndtri
 
 from uol.datasets.dataset_info import DatasetInfo
-from uol.datasets.drawn_faces import (
-    BACKGROUNDS,
-    CLOTHES,
-    DYED,
-    HAIR_COLOURS,
-    HAIR_STYLES,
-    IRISES,
-    Face,
-    draw_faces,
-)
+from uol.datasets.drawn_faces import draw_faces
+from uol.datasets.face_shapes import BACKGROUNDS, CLOTHES, DYED, HAIR_COLOURS, HAIR_STYLES, IRISES, Face
 from uol.errors import CallError
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.ratings import Ratings
