@@ -19,7 +19,8 @@ from uol.runs.folder import RunFolder
 from uol.runs.lineage import Lineage, check_teachers, read_lineage, teachers_together, teachers_used
 from uol.runs.multi_panel import PanelSplit
 from uol.runs.read_run import read_run
-from uol.runs.result import Result, check_together, read_result, read_results, write_result
+from uol.runs.result import Result, read_result, write_result
+from uol.runs.result_checks import check_together, read_results
 from uol.runs.train_and_test import Origin, finished, train_and_test
 from uol.scoring.released import names, weights_digest
 from uol.training.packed import PackedImages

@@ -21,7 +21,8 @@ from uol.runs.folder import RunFolder
 from uol.runs.lineage import Lineage
 from uol.runs.multi_panel import PanelSplit
 from uol.runs.read_run import read_run
-from uol.runs.result import Result, Transfer, check_together, read_result, write_result
+from uol.runs.result import Result, Transfer, read_result, write_result
+from uol.runs.result_checks import check_together
 from uol.runs.train_and_test import Origin, finished, train_and_test
 from uol.scoring.scorer import Scorer
 from uol.studies.rows import Source, make_rows

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from measured import elsewhere, five_folds, makeup, measured, values
 from uol.errors import UolError
 from uol.ratings import metrics as compute
-from uol.runs.result import least_rmse, read_result, read_results, write_result
+from uol.runs.result import least_rmse, read_result, write_result
+from uol.runs.result_checks import read_results
 
 
 def refused(path, found, match):

@@ -18,14 +18,8 @@ from uol.order.calibration import Calibration
 from uol.order.config import ScoringConfig
 from uol.scoring.network import read_outcomes
 from uol.scoring.onnx import OnnxScorer
-from uol.scoring.onnx_export import (
-    TOLERANCE,
-    ScoringGraph,
-    _traced,
-    _write_padding_as_numbers,
-    export_onnx,
-    write_graphs,
-)
+from uol.scoring.onnx_export import TOLERANCE, _traced, export_onnx, write_graphs
+from uol.scoring.onnx_modules import ScoringGraph, _write_padding_as_numbers
 from uol.scoring.scorer import Scorer
 
 onnx = pytest.importorskip("onnx")
@@ -160,7 +154,7 @@ def test_float16_weights_are_read_as_they_are_stored(model_folder, tmp_path):
 
 @pytest.mark.slow
 def test_graphs_that_differ_are_not_left_behind(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr("uol.scoring.onnx_export.STEEPEST", 1e-3)
+    monkeypatch.setattr("uol.scoring.onnx_modules.STEEPEST", 1e-3)
     with pytest.raises(UolError, match="from PyTorch, more than 0.001; nothing was written"):
         export_onnx(trained.scorer, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

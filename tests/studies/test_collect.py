@@ -10,7 +10,8 @@ from measured import elsewhere, five_folds, measured
 from uol.errors import CallError, UolError
 from uol.runs.folder import RunFolder
 from uol.runs.read_run import read_run
-from uol.runs.result import Transfer, read_result, read_results, write_result
+from uol.runs.result import Transfer, read_result, write_result
+from uol.runs.result_checks import read_results
 from uol.studies.collect import add, finished_in
 
 

@@ -12,7 +12,8 @@ from uol.runs.result import write_result
 from uol.studies.figures import groups_of_rows
 from uol.studies.plans import PLANS
 from uol.studies.rows import Source, find_source, table_names
-from uol.studies.tables import CHOSEN_ON, KINDS, OLD_NAMES, view
+from uol.studies.summary_tables import CHOSEN_ON
+from uol.studies.tables import KINDS, OLD_NAMES, view
 
 
 def test_the_command_offers_every_table():

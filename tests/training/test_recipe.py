@@ -17,7 +17,7 @@ from uol import methods
 from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig
 from uol.ratings.scale import Scale
-from uol.runs.result import other_setting
+from uol.runs.result_checks import other_setting
 from uol.runs.run import check_before_reading
 from uol.training.recipe import (
     Recipe,

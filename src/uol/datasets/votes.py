@@ -50,27 +50,22 @@ class Votes:
 def read_votes(
     folder: str | os.PathLike[str],
     table: str | os.PathLike[str],
-    *,
-    first: str | None = None,
-    second: str | None = None,
-    winner: str | None = None,
-    loser: str | None = None,
-    voter: str | None = None,
     sheet: str | int = 0,
     encoding: str | None = None,
+    **columns: str | None,
 ) -> Votes:
     """Read votes on pairs of images of a folder: columns of the two images, the winner and, if known, the voter.
 
     The winner is one of the two names, or a/left/1/first, b/right/2/second, or tie/draw/equal/same/0; a table may also
-    have the two images as winner and loser. Rows without a winner and rows whose images are not in the folder are left
-    out and noted.
+    have the two images as winner and loser. `columns` names these columns: first, second, winner, loser, voter. Rows
+    without a winner and rows whose images are not in the folder are left out and noted.
     """
     base, label = Path(folder), Path(table).name
     index = ImageIndex(base, find_images(base))
     frame = read_table(table, sheet, encoding)
     notes: list[str] = list(frame.attrs["notes"])
-    lefts, rights, winners = _pairs(frame, label, {"first": first, "second": second, "winner": winner, "loser": loser})
-    by = find_column(frame, voter, VOTER, "voter")
+    lefts, rights, winners = _pairs(frame, label, columns)
+    by = find_column(frame, columns.get("voter"), VOTER, "voter")
     voters = texts(frame[by]) if by is not None else [""] * len(frame)
     matched = match_names(filter(None, [*lefts, *rights]), index, label, notes)
     paths: dict[Path, int] = {}
@@ -115,8 +110,8 @@ def read_votes(
 def _pairs(frame: pd.DataFrame, label: str, chosen: dict[str, str | None]) -> tuple[list[str], list[str], list[str]]:
     """The two images and the winner of each row; of winner and loser, the winner goes first."""
     usual = {"first": FIRST, "second": SECOND, "winner": WINNER, "loser": LOSER}
-    found = {what: find_column(frame, chosen[what], names, what) for what, names in usual.items()}
-    if found["winner"] and found["loser"] and (chosen["loser"] or not (found["first"] and found["second"])):
+    found = {what: find_column(frame, chosen.get(what), names, what) for what, names in usual.items()}
+    if found["winner"] and found["loser"] and (chosen.get("loser") or not (found["first"] and found["second"])):
         winners, losers = texts(frame[found["winner"]]), texts(frame[found["loser"]])
         return winners, losers, winners
     absent = [what for what in ("first", "second", "winner") if found[what] is None]
@@ -170,9 +165,8 @@ def load_votes(
 
     Rating variances stay unknown: votes show how often images change places, not how individuals would rate them.
     """
-    votes = read_votes(
-        root, table, first=first, second=second, winner=winner, loser=loser, voter=voter, sheet=sheet, encoding=encoding
-    )
+    columns = {"first": first, "second": second, "winner": winner, "loser": loser, "voter": voter}
+    votes = read_votes(root, table, sheet, encoding, **columns)
     found = scale_values(votes.first, votes.second, votes.outcome, len(votes.names))
     notes = list(votes.notes)
     if found.islands > 1:

@@ -8,15 +8,8 @@ from pathlib import Path
 from uol.errors import CallError, UolError
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.read_run import read_run
-from uol.runs.result import (
-    Result,
-    Transfer,
-    check_repeatable,
-    check_together,
-    read_result,
-    result_files,
-    write_result,
-)
+from uol.runs.result import Result, Transfer, read_result, result_files, write_result
+from uol.runs.result_checks import check_repeatable, check_together
 from uol.storage.validation import check_values
 from uol.studies.kept_predictions import Added, Tables, keep_tables, run_tables
 

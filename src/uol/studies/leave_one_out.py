@@ -15,7 +15,8 @@ from uol.ratings.scale import Scale
 from uol.runs.folder import RunFolder
 from uol.runs.predictions import check_predictions, fill_in_transfer, read_predictions
 from uol.runs.read_run import read_evaluation, transfer_of
-from uol.runs.result import Data, Name, Provenance, Transfer, check_repeatable, write_result
+from uol.runs.result import Data, Name, Provenance, Transfer, write_result
+from uol.runs.result_checks import check_repeatable
 from uol.storage.validation import check_values, read_validated
 from uol.studies.kept_predictions import Added, Tables, keep_tables
 

@@ -19,7 +19,8 @@ from uol.ratings import metrics
 from uol.runs.folder import RunFolder
 from uol.runs.makeup import GREY_FERET
 from uol.runs.result import PANEL as PREFIX
-from uol.runs.result import Correlation, Name, Result, check_repeatable, is_fold
+from uol.runs.result import Correlation, Name, Result, is_fold
+from uol.runs.result_checks import check_repeatable
 from uol.storage import provenance
 from uol.storage.csv_text import unguarded_frame
 from uol.storage.files import write_json

@@ -12,7 +12,8 @@ from uol.errors import CallError, UolError
 from uol.reports.formats import markdown, told_interval
 from uol.runs.folder import RunFolder
 from uol.runs.groups import group_means
-from uol.runs.result import Result, is_fold, other_setting, read_results
+from uol.runs.result import Result, is_fold
+from uol.runs.result_checks import other_setting, read_results
 from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
 from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import fingerprint

@@ -7,12 +7,9 @@ rounding, so that a figure computed again may differ a little from it: `Rounding
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,117 +29,15 @@ from uol.studies.kept_predictions import FOLDER, kept_path, read_kept
 from uol.studies.leave_one_out import LEAVE_ONE_OUT, LeftOut, read_left_out
 from uol.studies.leave_one_out_tables import difference, pairs_of, pc_interval
 from uol.studies.rows import ARCHIVE, elsewhere_rows, make_rows
+from uol.studies.verification import Rounding, Verification, correlation_tolerance, half_digit
 
-Floats = npt.NDArray[np.float64]
+M = TypeVar("M", bound=Metrics)
 
 _STEP = 10.0**-DIGITS  # of replicates, which are rounded: one that lies at the middle may go either way
-_SURE = 6.0  # standard errors
 _RANKS = 1e-4  # of Spearman's correlation: six digits make some ranks equal that were not
 _P = 0.01  # of a p value: two or three of 500 replicates that lie at zero
 _OF_ROWS = {"spearman": _RANKS, "order_accuracy": 1e-4, "coverage": 2e-3, "p": _P}  # means over folds
 _BLOCK = 512  # images whose pairs are compared at once
-
-
-_SHOWN = {"pc": "PC", "mae": "MAE", "spearman": "Spearman", "replicates.pc": "replicates"}
-
-
-@dataclass
-class Verification:
-    """What was compared: numbers, tables of predictions, results with and without them.
-
-    `gaps` and `tolerances` are the largest of each figure; `problems` are differences above their tolerance.
-    """
-
-    numbers: int = 0
-    tables: int = 0
-    verified: list[str] = field(default_factory=list)
-    partly: list[str] = field(default_factory=list)
-    without: list[str] = field(default_factory=list)
-    documents: list[str] = field(default_factory=list)
-    checked_with: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    gaps: dict[str, float] = field(default_factory=dict)
-    tolerances: dict[str, float] = field(default_factory=dict)
-
-    def compare(self, where: str, what: str, stored: Any, again: Any, tolerance: float) -> None:
-        """Count two numbers, or lists of numbers, and note where they differ by more than the tolerance."""
-        if isinstance(stored, Sequence) and not isinstance(stored, str):
-            if not isinstance(again, Sequence) or len(stored) != len(again):
-                self.problems.append(f"{where}: {what}: {len(stored)} numbers are stored, not as many computed")
-                return
-            worst = max((abs(a - b) for a, b in zip(stored, again, strict=True)), default=0.0)
-            self._note(where, what, len(stored), worst, tolerance, f"by up to {worst:.2g}")
-            return
-        if stored is None or again is None:
-            if not (stored is None and (again is None or np.isnan(again))):
-                self.problems.append(f"{where}: {what}: {stored} is stored, {again} computed")
-            return
-        self._note(where, what, 1, abs(stored - again), tolerance, f"{stored:.8g} is stored, {again:.8g} computed")
-
-    def summary(self) -> list[str]:
-        """What was verified, how exactly, and what was not, in lines for people."""
-        gaps = [
-            f"{words} {self.gaps[key]:.1e} of at most {self.tolerances[key]:.1e}"
-            for key, words in _SHOWN.items()
-            if key in self.gaps
-        ]
-        lines = [
-            f"verified: {len(self.verified)} results by {self.tables} tables of predictions, {self.numbers} numbers",
-            f"largest differences, by six digits per prediction: {', '.join(gaps) or 'none'}",
-        ]
-        lines += [f"in part, since some predictions are not kept: {name}" for name in self.partly]
-        lines += [f"tables of {document} are those of the results" for document in self.documents]
-        checked = f"checked with {', '.join(self.checked_with)}" if self.checked_with else "not checked without --data"
-        lines.append(f"scores, groups and dispersion PC: {checked}")
-        if self.without:
-            lines.append(f"{len(self.without)} results have no predictions and were not verified:")
-            lines += [f"  {row} ({count})" for row, count in Counter(map(_row_name, self.without)).items()]
-        return lines + [f"DIFFERENT {problem}" for problem in self.problems]
-
-    def _note(self, where: str, what: str, count: int, gap: float, tolerance: float, words: str) -> None:
-        self.numbers += count
-        self.gaps[what] = max(self.gaps.get(what, 0.0), gap)
-        self.tolerances[what] = max(self.tolerances.get(what, 0.0), tolerance)
-        if not gap <= tolerance:
-            self.problems.append(f"{where}: {what}: {words} (tolerance {tolerance:.2g})")
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """How far six digits of each score and prediction may move figures.
-
-    Rounding errors are independent and uniform, so that means of N of them have a standard error of h/√(3N), where h is
-    half a unit of the last digit; tolerances are six of these.
-    """
-
-    score: Floats
-    value: Floats
-
-    @property
-    def errors(self) -> float:
-        """Of MAE and RMSE."""
-        return _SURE * self._mean(_half(self.score)) + _SURE * self._mean(_half(self.value)) + 1e-9
-
-    def width(self, low: Floats, high: Floats) -> float:
-        """Of the mean width of intervals."""
-        return _SURE * (self._mean(_half(low)) + self._mean(_half(high))) + 1e-9
-
-    @property
-    def correlation(self) -> float:
-        """Of PC: the rounding errors as shares of the standard deviations."""
-        return correlation_tolerance(self.score, self.value)
-
-    @staticmethod
-    def _mean(half: Floats) -> float:
-        return float(np.sqrt(np.square(half).sum() / 3)) / len(half)
-
-
-def correlation_tolerance(one: Floats, two: Floats) -> float:
-    """How far six digits of both sides may move their correlation."""
-    if min(np.std(one), np.std(two)) == 0:
-        return 0.0
-    shares = [float(np.sqrt(np.square(_half(x)).mean() / 3) / np.std(x)) for x in (one, two)]
-    return _SURE * sum(shares) / math.sqrt(len(one)) + 1e-9
 
 
 def verify(
@@ -204,15 +99,14 @@ def _verify_result(done: Verification, path: Path, result: Result, data: Mapping
             panel = next((panel for panel in made.panels or () if panel.name == name), None)
             scale = Scale(*(own.scale if panel is None else panel.scale))
             part = _Part(done, f"{where} on {name}", table, scale, _threshold(made.settings))
-            update: dict[str, Any] = part.figures(figures).model_dump(include=set(Metrics.model_fields))
             drawn = replicates_elsewhere(table, name)
             if panel is not None:
                 drawn = replicates_of(table, panel.fingerprint, panel.split)
                 part.known_raters(getattr(figures, "known_raters", None), panel.fingerprint, panel.split)
-            update["replicates"] = part.replicates(figures.replicates, drawn)
+            again = part.figures(figures).model_copy(update={"replicates": part.replicates(figures.replicates, drawn)})
             fingerprint = getattr(figures, "fingerprint", None) if panel is None else panel.fingerprint
             part.data(name, fingerprint, data, figures, getattr(figures, "groups", None))
-            fresh[name] = figures.model_copy(update=update)
+            fresh[name] = again
         changes[kind] = fresh or (None if kind == "beside" else {})
     done.tables += tables
     wanted = 1 + len(result.transfer) + len(result.beside or {})
@@ -232,13 +126,11 @@ def _verify_left_out(done: Verification, folder: Path, data: Mapping[str, RatedI
                 continue
             done.tables += 1
             part = _Part(done, f"{where} on {panel}", table, one.scale(panel), _threshold(one.provenance.settings))
-            update: dict[str, Any] = part.figures(figures).model_dump(include=set(Metrics.model_fields))
-            update["replicates"] = part.replicates(figures.replicates, replicates_elsewhere(table, one.left_out))
+            drawn = part.replicates(figures.replicates, replicates_elsewhere(table, one.left_out))
+            fresh[panel] = part.figures(figures).model_copy(update={"replicates": drawn})
             part.data(one.left_out, figures.fingerprint, data, figures, figures.groups)
-            fresh[panel] = figures.model_copy(update=update)
-            done.compare(
-                f"{where} on {panel}", "interval", pc_interval(figures), pc_interval(fresh[panel]), _interval(part)
-            )
+            near = _STEP + 3 * part.rounding.correlation
+            done.compare(f"{where} on {panel}", "interval", pc_interval(figures), pc_interval(fresh[panel]), near)
         kept = sum(fresh[panel] is not one.readings[panel] for panel in fresh)
         (done.verified if kept == len(fresh) else done.partly if kept else done.without).append(where)
         again.append(one.model_copy(update={"readings": fresh}))
@@ -284,7 +176,7 @@ class _Part:
         )
         self.rounding = Rounding(self.score, self.value)
 
-    def figures(self, stored: Metrics) -> Metrics:
+    def figures(self, stored: M) -> M:
         """Compare the figures; those that the predictions give, in a copy."""
         near, unknown = self.rounding, bool(np.isnan(self.low).all())
         ordered, unsure = self._order()
@@ -334,11 +226,11 @@ class _Part:
         again = spread_of(self.table, self.scale)
         for name in ("predicted_ends", "panel_ends"):
             ends = np.asarray(getattr(stored, name))
-            self.done.compare(self.where, name, list(ends), getattr(again, name), float(_half(ends).max()) + 1e-12)
+            self.done.compare(self.where, name, list(ends), getattr(again, name), float(half_digit(ends).max()) + 1e-12)
         for name, values in (("predicted", self.value), ("panel", self.score)):
             counts, computed = getattr(stored, name), getattr(again, name)
             edges = np.linspace(*self.scale, len(counts) + 1)
-            at_edges = int((np.abs(values[:, None] - edges).min(axis=1) <= _half(values)).sum())
+            at_edges = int((np.abs(values[:, None] - edges).min(axis=1) <= half_digit(values)).sum())
             moved = sum(abs(a - b) for a, b in zip(counts, computed, strict=True))
             self.done.compare(self.where, f"spread.{name}", 0, moved, 2.0 * at_edges)
 
@@ -364,7 +256,7 @@ class _Part:
         rows = np.array([place[image] for image in self.table["image"]])
         moved = rated.rescaled(self.scale)
         truth = moved.scores[rows]
-        self.done.compare(self.where, "score", list(self.score), list(truth), float(_half(truth).max()) + 1e-12)
+        self.done.compare(self.where, "score", list(self.score), list(truth), float(half_digit(truth).max()) + 1e-12)
         spread = np.sqrt(moved.variances[rows])
         known = np.isfinite(spread) & np.isfinite(self.dispersion)
         if known.any():
@@ -392,7 +284,7 @@ class _Part:
     def _order(self) -> tuple[float, float]:
         """The share of pairs in the right order, and the share of those so near to θ that digits decide."""
         count, right, unsure = len(self.score), 0, 0
-        slack = [2 * float(_half(x).max()) for x in (self.score, self.value)]
+        slack = [2 * float(half_digit(x).max()) for x in (self.score, self.value)]
         for first, second in _blocks(count):
             orders = []
             for values, near, least in zip((self.score, self.value), slack, (1e-9, -1.0), strict=True):
@@ -406,18 +298,9 @@ class _Part:
 
     def _at_an_end(self) -> float:
         """The share of scores so near to an end of their interval that digits decide."""
-        near = _half(self.score) + np.fmax(_half(self.low), _half(self.high))
+        near = half_digit(self.score) + np.fmax(half_digit(self.low), half_digit(self.high))
         gap = np.fmin(np.abs(self.score - self.low), np.abs(self.score - self.high))
         return float((gap <= near).mean()) + 1e-12
-
-
-def _row_name(name: str) -> str:
-    """A result's row: its name without split, seed and number of networks."""
-    return re.sub(r"-fold-\d+-seed-\d+(-ensemble-\d+)?$", "", name)
-
-
-def _interval(part: _Part) -> float:
-    return _STEP + 3 * part.rounding.correlation
 
 
 def _blocks(count: int) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
@@ -430,13 +313,6 @@ def _blocks(count: int) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.i
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
-
-
-def _half(values: Floats) -> Floats:
-    """Half a unit of the sixth significant digit."""
-    size = np.abs(values)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(size > 0, 0.5 * 10.0 ** (np.floor(np.log10(size)) - 5), 0.0)
 
 
 def _threshold(settings: Mapping[str, Any]) -> float:
