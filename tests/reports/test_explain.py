@@ -118,7 +118,7 @@ def test_the_mean_of_a_histogram_is_marked_beside_the_score():
     figure, *_ = drawn(levels=3.6)
     mark = figure.axes[1].lines[-1]
     assert (list(mark.get_xdata()), list(mark.get_ydata())) == ([3.6], [BAR])
-    assert "mean of the histogram it tells" in words(figure)
+    assert "mean of the predicted histogram" in words(figure)
 
 
 def test_ratings_to_expect_are_normal_within_the_scale():

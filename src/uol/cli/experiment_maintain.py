@@ -215,7 +215,7 @@ def adjusted(
     Example: uol experiment adjusted runs/distilled runs/best --data mebeauty --root MEBeauty
     """
     from uol.ratings.rater_effects import unconnected_sets
-    from uol.reports.formats import told_interval
+    from uol.reports.formats import format_interval
     from uol.studies.adjusting import figures_of
 
     rated = load(chosen)
@@ -232,8 +232,8 @@ def adjusted(
     shown = [
         {
             **row,
-            "interval": told_interval(row["interval"]),
-            "adjusted_interval": told_interval(row["adjusted_interval"]),
+            "interval": format_interval(row["interval"]),
+            "adjusted_interval": format_interval(row["adjusted_interval"]),
         }
         for row in rows
     ]

@@ -202,7 +202,7 @@ class Areas:
 def search(picture: Pixels, attempt: Attempt, least: float = 0.0) -> Candidates:
     """The faces of a picture (H, W, 3) in its pixels, surest first: large ones, then those that may yet be missing.
 
-    Beside a certain face, only others of at least `least` times its size are looked for, outside it.
+    Next to a certain face, only others of at least `least` times its size are looked for, outside it.
     """
     areas = Areas(picture)
     stages = LENIENT_STAGES if attempt.lenient else STRICT_STAGES

@@ -39,7 +39,7 @@ class CnnEr(ScoreMethod):
 
     With a second backbone they are separate networks, as published: one of the first backbone by squared error, one of
     the second by Huber, and four of both, which join 1024 features of each. Without, they are heads on one backbone,
-    and so differ less: the single ones a linear unit, the joined ones 1024 hidden units.
+    and therefore differ less: the single ones a linear unit, the joined ones 1024 hidden units.
     """
 
     takes_second_backbone = True

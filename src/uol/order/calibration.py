@@ -29,7 +29,7 @@ LEAST_DEGREE = 1e-12  # of dispersion: that of a point, which has no logarithm, 
 _LEAST_SLOPE = 0.1
 _TEMPERATURES = (-1.4, 3.0)  # logarithms of the lowest and highest
 _DIAGONAL = 2  # images that few others are joined by: ten alone may slope anywhere
-_ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is its maximum or nearly so
+_ENOUGH_FOR_QUANTILE = 40  # below this, the 95 % quantile of a sample is about its maximum
 
 
 class Calibrated(NamedTuple):

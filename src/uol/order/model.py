@@ -82,8 +82,8 @@ class Comparator(nn.Module):
 
         `left` and `right` (T, R, H) are the references' halves. With `both_directions` the reference is also judged
         against the image, and the mirrored answer averaged in. On a processor one image at a time: its R·T hidden rows
-        stay in the cache, where N·R·T of them would not. On a GPU as many at once as half a gibibyte holds
-        (`at_once` says how many, otherwise).
+        stay in the cache, where N·R·T of them would not. On a GPU as many at once as half a gibibyte holds,
+        or `at_once`.
         """
         own_left, own_right = self.left(points), self.right(points)
         logits = points.new_empty((points.shape[1], left.shape[1], 3))

@@ -46,11 +46,11 @@ def explain(
     title: str,
     levels: float | None = None,
 ) -> Figure:
-    """The crop that the network saw, beside the panel's scale with the score and all it comes from.
+    """The crop that the network saw, next to the panel's scale with the score and all it comes from.
 
     outcomes (R, 3) are as Bradley-Terry was given them, references (R,) the scores of those that the image was
     compared with. No reference is shown but as a mark at its score. `levels` is the mean of the histogram that a model
-    tells, on the scale of scores, where it has a part in them.
+    predicts, on the scale of scores, if it contributes to them.
     """
     outcomes, references = np.asarray(outcomes, np.float64), np.asarray(references, np.float64)
     figure = Figure(figsize=(12.0, 5.8), dpi=100, layout=ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.12))
@@ -138,7 +138,7 @@ def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
 
 
 def ratings_to_expect(score: Score, scale: Scale) -> tuple[Floats, Floats] | None:
-    """Single ratings along the scale and how usual each is beside the commonest; None where that is unknown."""
+    """Single ratings along the scale and how usual each is compared with the commonest; None where that is unknown."""
     if not (np.isfinite(score.dispersion) and score.dispersion > 0):
         return None
     ratings = np.union1d(np.linspace(*scale, 401), [score.value])
@@ -152,7 +152,7 @@ def ticks(scale: Scale) -> Floats:
 
 
 def drawable(text: str, longest: int) -> str:
-    """Text on one line, shortened in its middle; a character that the font lacks becomes a box."""
+    """Text on one line, shortened in its middle; a character that is missing in the font becomes a box."""
     text = "".join(letter if ord(letter) in _letters() else "□" for letter in " ".join(text.split()))
     half = (longest - 1) // 2
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
@@ -214,8 +214,8 @@ def _draw_score(
     ax.axhline(0, color="#bbbbbb", lw=0.8, zorder=1)
     pad = 50  # room for a legend of two rows
     if levels is not None:
-        told = "mean of the histogram it tells"
-        ax.plot(levels, BAR, "D", color=PURPLE, ms=7, mec="white", zorder=4, label=told)
+        label = "mean of the predicted histogram"
+        ax.plot(levels, BAR, "D", color=PURPLE, ms=7, mec="white", zorder=4, label=label)
         pad = 72
     ax.set_title(f"{value}  ({level} interval {low} to {high})", loc="left", size=17, color=BLUE, pad=pad)
     # Above the plot: inside it, some score would lie under the words.
@@ -228,7 +228,7 @@ def _draw_score(
 
 
 def _draw_references(ax: Axes, likeliest: npt.NDArray[np.intp], references: Floats) -> None:
-    """One row of marks for each outcome, told from the image's side."""
+    """One row of marks for each outcome, from the image's side."""
     for order, colour in OUTCOME_COLOURS.items():
         marks = references[likeliest == order]
         ax.plot(marks, np.full(len(marks), int(order)), "|", color=colour, ms=15, mew=1.3, alpha=0.7, label=order.name)

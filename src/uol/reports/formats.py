@@ -20,7 +20,7 @@ _LATEX = {
 }  # fmt: skip
 
 
-def told_interval(ends: tuple[float, float] | None, signed: bool = False) -> str | None:
+def format_interval(ends: tuple[float, float] | None, signed: bool = False) -> str | None:
     """The ends of an interval as tables have them; `signed` for those that lie about 0."""
     if ends is None:
         return None

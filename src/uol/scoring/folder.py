@@ -98,7 +98,9 @@ def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool
     if not (source / MODEL).is_file():
         raise UolError(f"{source}: not a whole model folder: {MODEL} is missing")
     if half and not _in_half(source / MODEL):
-        raise CallError("half: the graph reads weights as they are stored; open the model with torch to store it so")
+        raise CallError(
+            "half: the graph reads weights as they are stored; open the model with torch to store it in half precision"
+        )
     with replacing_folder(folder) as temporary:
         shutil.copyfile(source / MODEL, temporary / MODEL)
         overwrite_arrays(temporary / MODEL, scorer.tensors)

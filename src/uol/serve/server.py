@@ -48,7 +48,7 @@ def serve(
     more_hosts: tuple[str, ...] = (),
     log: Callable[[str], None] | None = None,
 ) -> None:
-    """Answer requests until the process is told to end; those that were accepted are answered first."""
+    """Answer requests until the process is asked to end; those that were accepted are answered first."""
     app = create_app(service, token, allowed_hosts(host, more_hosts), log)
     config = uvicorn.Config(
         app,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from uol.reports.formats import told_interval
+from uol.reports.formats import format_interval
 from uol.runs.groups import GroupMean, group_means
 from uol.runs.result import Result
 from uol.studies.plans import Plan
@@ -47,7 +47,7 @@ def groups_table(source: Source) -> View:
     """Every group of every row."""
     rows: list[Cells] = [
         {**row.who, "tested_on": row.tested_on, **dict[str, Any](mean._asdict())}
-        | {"interval_pc": told_interval(mean.interval)}
+        | {"interval_pc": format_interval(mean.interval)}
         for row in groups_by_row(source.results, tested_on=source.tested_on)
         for mean in row.means
     ]
@@ -64,8 +64,8 @@ def gaps_table(source: Source) -> View:
         rows += [
             {**dict[str, Any](row.who), "tested_on": row.tested_on, "group": mean.group, "images": mean.images}
             | {"pc": mean.pc, "pc_others": mean.pc_others}
-            | {"difference": mean.gap, "interval": told_interval(mean.gap_interval, signed=True)}
-            | {"bias": mean.bias, "interval_bias": told_interval(mean.bias_interval, signed=True)}
+            | {"difference": mean.gap, "interval": format_interval(mean.gap_interval, signed=True)}
+            | {"bias": mean.bias, "interval_bias": format_interval(mean.bias_interval, signed=True)}
             | {"told": _in_words(mean, worst=place == 0 and all(one.kept for one in ordered))}
             for place, mean in enumerate(ordered)
         ]

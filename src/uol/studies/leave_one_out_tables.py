@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from uol.reports.formats import told_interval
+from uol.reports.formats import format_interval
 from uol.runs.bootstrap import Difference, mean_of, paired
 from uol.runs.groups import GroupMean, group_means
 from uol.runs.result import Transfer
@@ -21,7 +21,7 @@ def left_out_figures(found: Sequence[LeftOut]) -> View:
     rows = [
         _who(one, panel)
         | {"seed": one.seed, "images": figures.images, "pc": figures.pc, "mae": figures.mae, "rmse": figures.rmse}
-        | {"spearman": figures.spearman, "interval_pc": told_interval(pc_interval(figures))}
+        | {"spearman": figures.spearman, "interval_pc": format_interval(pc_interval(figures))}
         for one in found
         for panel, figures in one.readings.items()
     ]
@@ -38,7 +38,7 @@ def left_out_differences(found: Sequence[LeftOut]) -> View:
         rows.append(
             _who(one, panel)
             | {"against": two.recipe, "difference": known.get("difference"), "p": known.get("p")}
-            | {"interval": told_interval(between, signed=True)}
+            | {"interval": format_interval(between, signed=True)}
         )
     columns = {"against": "against", "difference": "difference", "interval": "95 %", "p": "p"}
     return View(rows, _WHO | columns)
@@ -62,9 +62,9 @@ def left_out_gaps(found: Sequence[LeftOut]) -> View:
     """Each group of the images left out against all other images, with intervals."""
     rows = [
         _who(one, panel)
-        | {"group": mean.group, "images": mean.images, "pc": mean.pc, "interval_pc": told_interval(mean.interval)}
+        | {"group": mean.group, "images": mean.images, "pc": mean.pc, "interval_pc": format_interval(mean.interval)}
         | {"pc_others": mean.pc_others, "difference": mean.gap}
-        | {"interval": told_interval(mean.gap_interval, signed=True), "bias": mean.bias}
+        | {"interval": format_interval(mean.gap_interval, signed=True), "bias": mean.bias}
         for one in found
         for panel in one.readings
         for mean in _groups(one, panel)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uol.errors import CallError, UolError
-from uol.reports.formats import markdown, told_interval
+from uol.reports.formats import format_interval, markdown
 from uol.runs.folder import RunFolder
 from uol.runs.groups import group_means
 from uol.runs.result import Result, is_fold
@@ -157,7 +157,7 @@ def _figures(row: Row) -> str:
     found, ends = dict[str, Any](row), row["intervals"]
     names = {"pc": "Pearson correlation", "mae": "mean absolute error", "rmse": "root mean squared error"}
     rows = [
-        {"figure": words, "value": found[key], "interval": told_interval(ends[key])} for key, words in names.items()
+        {"figure": words, "value": found[key], "interval": format_interval(ends[key])} for key, words in names.items()
     ]
     rows += [
         {"figure": "Spearman correlation", "value": row["spearman"]},
@@ -169,7 +169,7 @@ def _figures(row: Row) -> str:
 
 def _groups(parts: Sequence[dict[str, Any]], same_images: bool) -> str:
     rows = [
-        {**mean._asdict(), "interval": told_interval(mean.interval), "difference": mean.bias}
+        {**mean._asdict(), "interval": format_interval(mean.interval), "difference": mean.bias}
         for mean in group_means(parts, same_images)
     ]
     columns = {"group": "group", "images": "images", "pc": "PC", "interval": "95 % interval", "mae": "MAE",
@@ -185,7 +185,7 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
         f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
     )
     text = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
-        ({told_interval(ends) or "no interval"}){coverage}."""
+        ({format_interval(ends) or "no interval"}){coverage}."""
     groups = _groups([figures.groups or {} for figures in found], same_images=True)
     return f"## On {other}, which it never saw\n\n{_filled(text)}\n{groups}"
 

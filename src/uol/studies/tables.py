@@ -8,7 +8,7 @@ from typing import Any
 
 from uol.errors import CallError
 from uol.ratings.metrics import share_interval
-from uol.reports.formats import told_interval
+from uol.reports.formats import format_interval
 from uol.runs.bootstrap import mean_of
 from uol.runs.result import PanelFigures, Result, is_fold
 from uol.studies.comparing import differences
@@ -71,7 +71,7 @@ def _compared(found: Sequence[Row]) -> View:
         rows.append(
             _who(row)
             | {key: values[key] for key in ("split", "folds", *FIGURES, "spearman")}
-            | {f"interval_{key}": told_interval(row["intervals"][key]) for key in FIGURES}
+            | {f"interval_{key}": format_interval(row["intervals"][key]) for key in FIGURES}
             | {f"paper_{key}": paper.get(key) for key in FIGURES}
             | {f"difference_{key}": _beyond(values[key], paper.get(key), row["folds"]) for key in FIGURES}
         )
@@ -145,7 +145,7 @@ def _elsewhere(source: Source) -> View:
         rows.append(
             _who(row)
             | {key: values[key] for key in ("split", "tested_on", "models", *FIGURES)}
-            | {"interval_pc": told_interval(row["interval"])}
+            | {"interval_pc": format_interval(row["interval"])}
             | {f"paper_{key}": paper.get(key) for key in FIGURES}
             | {f"difference_{key}": _beyond(values[key], paper.get(key), row["models"]) for key in FIGURES}
         )
@@ -180,7 +180,7 @@ def _panels(source: Source) -> View:
                 _who(who(used[0]))
                 | {"panel": name, "models": len(there), "images": there[0].images}
                 | {key: mean(getattr(one, key) for one in there) for key in FIGURES}
-                | {"interval_pc": told_interval(interval_of(replicates))}
+                | {"interval_pc": format_interval(interval_of(replicates))}
                 | _known_raters(there)
             )
     columns = {"trained_on": "trained on", "panel": "panel tested", "models": "models", "images": "images",
@@ -196,13 +196,13 @@ def _known_raters(there: Sequence[PanelFigures]) -> Cells:
     if len(known) < len(there):
         return dict.fromkeys(("known_pc", "known_interval", "known_mae", "known_rmse"))
     found: Cells = {f"known_{key}": mean(getattr(one, key) for one in known) for key in FIGURES}
-    return found | {"known_interval": told_interval(interval_of(mean_of([one.replicates.pc for one in known])))}
+    return found | {"known_interval": format_interval(interval_of(mean_of([one.replicates.pc for one in known])))}
 
 
 def _differences(source: Source) -> View:
     """Each row minus the plan's reference, or minus the row before, on the same images."""
     rows: list[Cells] = [
-        {**dict[str, Any](row), "interval": told_interval(row["interval"], signed=True)}
+        {**dict[str, Any](row), "interval": format_interval(row["interval"], signed=True)}
         for row in differences(source.results, source.plan)
     ]
     columns = {"method": "method", "recipe": "recipe", "against": "against", "folds": "folds", "tested_on": "tested on",
@@ -222,7 +222,7 @@ def _makeup(source: Source) -> View:
         rows.append(
             _who(who(used[0]))
             | {"models": len(found), "pairs": pairs, "answer": ", ".join(sorted({one.answer for one in found}))}
-            | {"accuracy": accuracy, "interval": told_interval(share_interval(accuracy, pairs))}
+            | {"accuracy": accuracy, "interval": format_interval(share_interval(accuracy, pairs))}
             | {"paper_accuracy": paper, "difference_accuracy": _beyond(accuracy, paper, len(found))}
         )
     columns = {"models": "models", "pairs": "pairs", "answer": "right is", "accuracy": "accuracy", "interval": "95 %",
