@@ -18,11 +18,16 @@ class CallError(UolError):
 OF_TRAINING = frozenset({"lightning", "timm", "torch", "torchvision"})  # packages of the extra `train`
 
 
+def install(extra: str) -> str:
+    """What installs an extra where uol is installed, from a clone too."""
+    return f"pip install 'uol[{extra}]'"
+
+
 class MissingTorchError(UolError):
     """Something requires torch, which the base install does without."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} needs torch: pip install 'uol[train]'")
+    def __init__(self, what: str, extra: str = "train") -> None:
+        super().__init__(f"{what} needs torch: {install(extra)}")
 
 
 class ImageError(UolError):

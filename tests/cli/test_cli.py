@@ -343,7 +343,7 @@ def test_models_photographs_and_faces_are_not_written_over(uol, model_folder, im
     code, _, err = uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")
     assert (code, "--replace" in err) == (2, True)
     for wrong, told in (
-        (("rank", photograph, "--html", tmp_path / "other.jpg"), "ends in .html"),
+        (("rank", photograph, "--html", tmp_path / "other.jpg"), "must end in .html"),
         (("score", folder, "--face-cache", folder / "cache"), "which is to be scored"),
         (("score", photograph, "--face-cache", folder), "contains"),
     ):

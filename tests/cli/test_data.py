@@ -143,6 +143,15 @@ def test_check_finds_a_test_image_among_the_training_images(uol, rated_folder, t
     assert "copies of training images" in err
 
 
+def test_split_does_not_overwrite_what_it_reads(uol, rated_folder):
+    folder, table = rated_folder
+    photograph = next(folder.iterdir())
+    for out in (table, photograph):
+        before = out.read_bytes()
+        code, _, err = uol("split", folder, "--table", table, "--out", out)
+        assert (code, out.read_bytes() == before, len(err.splitlines())) == (2, True, 1), err
+
+
 def test_split_keeps_copies_together(uol, rated_folder, tmp_path):
     folder, table = rated_folder
     shutil.copy(folder / "face-0001.png", folder / "face-0002.png")

@@ -119,3 +119,11 @@ def test_a_long_table_without_raters_reports_none(uol, photos, ratings, tmp_path
     )
     assert (code, "raters are not known" in err) == (2, True)
     assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--raters-out", "--html"])
+def test_what_is_read_is_not_overwritten(uol, photos, ratings, option):
+    before = ratings.read_bytes()
+    code, _, err = uol(photos, "--table", ratings, option, ratings)
+    assert (code, "would overwrite what this command reads" in err) == (2, True)
+    assert ratings.read_bytes() == before

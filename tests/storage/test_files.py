@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
 
-from uol.errors import UolError
-from uol.storage.files import replacing, replacing_folder, write_json, write_text
+from uol.errors import CallError, UolError
+from uol.storage.files import check_output, replacing, replacing_folder, write_json, write_text
 
 
 def test_writing_replaces_in_one_step(tmp_path):
@@ -89,3 +90,21 @@ def test_a_name_that_is_too_long_is_said_in_one_line(tmp_path):
         write_text(tmp_path / ("x" * 250), "text")
     with pytest.raises(UolError, match="cannot write .*too long"), replacing_folder(tmp_path / ("x" * 250)):
         pass
+
+
+def test_a_target_is_a_file_of_its_format_and_no_input(tmp_path):
+    table, data = tmp_path / "ratings.csv", tmp_path / "data"
+    data.mkdir()
+    for path in (table, data / "scores.csv"):
+        path.write_text("image,rating")
+    (tmp_path / "folder.csv").mkdir()
+    for wrong, reason in (
+        (tmp_path / "out.txt", "must end in .csv or .parquet"),
+        (tmp_path / "folder.csv", "a folder is there"),
+        (tmp_path / "data" / ".." / "ratings.csv", "would overwrite what this command reads"),
+        (data / "scores.csv", "would overwrite what this command reads"),
+    ):
+        with pytest.raises(CallError, match=re.escape(reason)):
+            check_output(wrong, (".csv", ".parquet"), [table, data])
+    for right in (data / "new.csv", tmp_path / "OTHER.CSV"):
+        check_output(right, (".csv", ".parquet"), [table, data])

@@ -65,7 +65,9 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in OF_TRAINING:
-            _fail(str(MissingTorchError(f"uol {_command()}")), MissingTorchError.exit_code)
+            command = _command()
+            missing = MissingTorchError(f"uol {command}", "export" if command == "export" else "train")
+            _fail(str(missing), missing.exit_code)
         _fail(f"{error.name} is not installed: pip install {error.name}", 1)
     except KeyboardInterrupt:
         _fail("interrupted", 130)

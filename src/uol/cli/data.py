@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from uol.cli.options import HtmlOption, JsonOption, data_argument
-from uol.cli.output import load, print_json, print_table, progress_bar, say
+from uol.cli.output import check_page, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError
 
@@ -69,11 +69,13 @@ def stats(
     """
     from uol.ratings.stats import MOST_GROUPS, data_stats
     from uol.ratings.summaries import image_table, rater_summary
-    from uol.storage.csv_text import check_frame_name, write_frame
+    from uol.storage.csv_text import FRAME_SUFFIXES, write_frame
+    from uol.storage.files import check_output
 
     wanted = [path for path in (out, raters_out) if path is not None]
     for path in wanted:
-        check_frame_name(path)
+        check_output(path, FRAME_SUFFIXES, chosen.inputs)
+    check_page(html, chosen.inputs)
     if len({path.resolve() for path in wanted}) < len(wanted):
         raise CallError(f"--out and --raters-out: both are {out}; name two files")
     rated = load(chosen)
@@ -203,8 +205,10 @@ def split(
     import pandas as pd
 
     from uol.datasets.checks import read_contents, split_folds
-    from uol.storage.csv_text import write_frame
+    from uol.storage.csv_text import FRAME_SUFFIXES, write_frame
+    from uol.storage.files import check_output
 
+    check_output(out, FRAME_SUFFIXES, chosen.inputs)
     rated = load(chosen)
     with progress_bar("reading", len(rated)) as update:
         groups = read_contents(rated.images, progress=lambda done, _: update(done)).groups

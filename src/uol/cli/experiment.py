@@ -13,7 +13,6 @@ from uol.cli.experiment_ensemble import ensemble
 from uol.cli.experiment_run import run
 from uol.cli.options import JsonOption, ResultsOption, TableNameArgument
 from uol.cli.output import check_results, print_json, print_table, say
-from uol.errors import CallError
 
 app = typer.Typer(help="Run experiments under one protocol, and print their results next to the published ones.")
 
@@ -134,12 +133,11 @@ def figure(
 
     Example: uol experiment figure modules --out modules.png
     """
-    from uol.storage.files import replacing
+    from uol.storage.files import check_output, replacing
     from uol.studies.figures import figures_by_row, groups_of_rows, range_of_scores
     from uol.studies.rows import find_source
 
-    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise CallError(f"{out}: figures are written as .png, .svg or .pdf")
+    check_output(out, (".png", ".svg", ".pdf"))
     check_results(results)
     source = find_source(results, name)
     title = name if source.plan is None else source.plan.title

@@ -90,6 +90,7 @@ FaceCacheOption = Annotated[
     Path | None, typer.Option("--face-cache", help="Cache aligned faces here; later runs skip detection.")
 ]
 ModelOutOption = Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")]
+ReplaceFileOption = Annotated[bool, typer.Option("--replace", help="Let --out replace a file of another kind.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace a model that exists.")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uol.errors import CallError
-from uol.storage.files import plain
+from uol.storage.files import check_output, plain
 
 if TYPE_CHECKING:
     from uol.datasets.choosing import DataChoice
@@ -31,6 +31,12 @@ def load(chosen: DataChoice) -> RatedImages:
     for note in rated.notes:
         say(f"{rated.name}: {note}")
     return rated
+
+
+def check_page(page: Path | None, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a page whose name does not end in .html, or that would overwrite an input."""
+    if page is not None:
+        check_output(page, (".html", ".htm"), inputs)
 
 
 def check_results(results: Path) -> None:

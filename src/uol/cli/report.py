@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uol.cli.output import say
+from uol.cli.output import check_page, say
 
 
 def report(
@@ -20,6 +20,7 @@ def report(
     """
     from uol.reports.run_report import write_run_report
 
+    check_page(out)
     path = run / "report.html" if out is None else out
     write_run_report(run, path)
     say(f"report: {path}")

@@ -20,12 +20,13 @@ from uol.cli.options import (
     ModelOption,
     ModelOutOption,
     PanelOption,
+    ReplaceFileOption,
     ReplaceOption,
     Runtime,
     RuntimeOption,
     data_argument,
 )
-from uol.cli.output import load, print_json, print_table, progress_bar, say
+from uol.cli.output import check_page, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError, ImageError
 from uol.scoring.released import ALL_PANELS, DEFAULT
@@ -49,6 +50,7 @@ def score(
         Path | None,
         typer.Option("--out", "-o", help="Write rows to a .csv, .json, .jsonl or .parquet file; run again to resume."),
     ] = None,
+    replace: ReplaceFileOption = False,
     all_faces: FacesOption = False,
     face_cache: FaceCacheOption = None,
     explain: Annotated[
@@ -66,12 +68,14 @@ def score(
 
     Example: uol score photo.jpg holiday/ --json
     """
-    from uol.images.paths import check_cache, check_targets, expand_paths
+    from uol.images.paths import check_cache, expand_paths
     from uol.scoring.released import open_model
+    from uol.scoring.row_file import check_scores_file
 
     _check_format(as_json, as_csv)
     paths = expand_paths(images, sys.stdin, say)
-    check_targets(paths, out, explain)
+    if out is not None:
+        check_scores_file(out, paths, replace)
     check_cache(images, face_cache)
     if explain is not None:
         from uol.reports.explain import check_explainable, picture_paths
@@ -132,6 +136,7 @@ def rank(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the ranking to a .csv, .json, .jsonl or .parquet file.")
     ] = None,
+    replace: ReplaceFileOption = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the ranked images.")] = None,
     all_faces: FacesOption = False,
     face_cache: FaceCacheOption = None,
@@ -143,20 +148,18 @@ def rank(
 
     Example: uol rank photos/ --html ranking.html
     """
-    from uol.images.paths import check_cache, check_targets, expand_paths
+    from uol.images.paths import check_cache, expand_paths
     from uol.scoring.job import RANK_COLUMNS
     from uol.scoring.released import open_model
-    from uol.scoring.row_file import check_suffix, write_rows
+    from uol.scoring.row_file import check_scores_file, write_rows
     from uol.scoring.rows import rank_rows
 
     _check_format(as_json, as_csv)
     paths = expand_paths(images, sys.stdin, say)
-    check_targets(paths, out, html)
+    check_page(html, paths)
     check_cache(images, face_cache)
     if out is not None:
-        check_suffix(out)
-    if html is not None and html.suffix.lower() not in (".html", ".htm"):
-        raise CallError(f"--html {html}: name a file that ends in .html")
+        check_scores_file(out, paths, replace)
     scorer = open_model(model, runtime.value, device.value, panel)
     rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     if out is not None:

@@ -8,7 +8,7 @@ import typer
 
 from uol.cli.options import ModelOption
 from uol.cli.output import say
-from uol.errors import UolError
+from uol.errors import UolError, install
 from uol.scoring.released import DEFAULT
 
 _EXTRA = frozenset({"fastapi", "fastapi_offline", "multipart", "prometheus_client", "python_multipart", "uvicorn"})
@@ -45,7 +45,7 @@ def serve(
         from uol.serve.server import serve as run
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in _EXTRA:
-            raise UolError(f"uol serve needs {error.name}: pip install 'uol[serve]'") from error
+            raise UolError(f"uol serve needs {error.name}: {install('serve')}") from error
         raise
     token = token or None
     check_access(host, token)

@@ -38,6 +38,12 @@ class DataChoice:
         """Whether the data set was given by name."""
         return self.data in datasets.names()
 
+    @property
+    def inputs(self) -> list[Path]:
+        """The table, and the folder of a named data set: what a command must not overwrite."""
+        folder = self.root if self.named and self.data not in (RATINGS, VOTES) else None
+        return [path for path in (self.table, folder) if path is not None]
+
     def with_second(self, second: Path | None) -> DataChoice:
         """The same choice with a second path: the folder of a named data set, or the table of a folder."""
         if second is None:

@@ -22,7 +22,7 @@ import pandas as pd
 from uol.datasets import spreadsheets
 from uol.datasets.column_names import GROUPS, HEADINGS, IMAGE, ROLES, VOTER, WINNER, plain_name
 from uol.datasets.dataset_info import examples
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, install
 from uol.storage.csv_text import unguarded_rows
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".ods", ".sav", ".zsav", ".parquet")
@@ -75,7 +75,7 @@ def read_table(
             decimal = decimal or (None if separator == "," else "comma")
     except ImportError as error:
         package = _PACKAGES.get(suffix, "openpyxl")
-        raise UolError(f"{file}: reading {suffix} needs {package}; install it with: pip install 'uol[data]'") from error
+        raise UolError(f"{file}: reading {suffix} needs {package}; install it with: {install('data')}") from error
     except UolError:
         raise
     except Exception as error:  # parsers raise many kinds: BadZipFile, ArrowInvalid, KeyError, ReadstatError

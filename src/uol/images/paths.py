@@ -102,15 +102,6 @@ def _expand(name: str, missing_ok: bool, report: Report) -> list[Path]:
     return files or [path]
 
 
-def check_targets(paths: Iterable[Path], *targets: Path | None) -> None:
-    """Refuse to overwrite images that are to be scored."""
-    files = {path.resolve() for path in paths}
-    folders = {path.parent for path in files}
-    for target in targets:
-        if target is not None and target.resolve() in files | folders:
-            raise CallError(f"{target}: contains images that are to be scored; choose another name")
-
-
 def check_cache(names: Iterable[str], cache: Path | None) -> None:
     """Refuse a cache of faces among photographs: a later run would score the faces as photographs."""
     if cache is None:

@@ -16,7 +16,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from uol.errors import CallError, ImageError
 from uol.images.framing import FaceRecord, FramedFile
-from uol.images.read import SUFFIXES
 from uol.order.bradley_terry import BradleyTerry
 from uol.order.calibration import Calibration
 from uol.order.order import Order
@@ -25,7 +24,7 @@ from uol.reports.figures import BLUE, OUTCOME_COLOURS, PURPLE, likelihood_curve,
 from uol.scoring.base import BaseScorer, Score
 from uol.scoring.config import PanelConfig
 from uol.scoring.rows import ScoreRow
-from uol.storage.files import replacing
+from uol.storage.files import check_output, replacing
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,13 +116,17 @@ def check_explainable(scorer: BaseScorer) -> None:
 
 
 def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
-    """Where the picture of each image goes; in a folder, equal names are numbered."""
-    if target.suffix.lower() in SUFFIXES - {".png"}:
-        raise CallError(f"{target}: pictures are PNG files; name one, or a folder")
+    """Where the picture of each image goes; in a folder, equal names are numbered. No image is overwritten."""
+    if not target.is_dir() and target.suffix.lower() not in ("", ".png"):
+        raise CallError(f"--explain {target}: pictures are PNG files; name one, or a folder")
     if target.suffix.lower() == ".png":
         if len(images) > 1:
             raise CallError(f"{target}: one file cannot hold {len(images)} pictures; give a folder")
+        for image in images:
+            check_output(target, (".png",), [Path(image)])
         return [target for _ in images]
+    if target.resolve() in {Path(image).resolve().parent for image in images}:
+        raise CallError(f"--explain {target}: contains images that are to be scored; choose another name")
     taken: set[str] = set()
     paths = []
     for image in images:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, install
 from uol.order.gaussians import Gaussians
 from uol.scoring.base import BaseScorer
 from uol.scoring.config import COMPARE_GRAPH, CONFIG, MODEL, SCORE_GRAPH
@@ -244,4 +244,4 @@ def _check_exportable(scorer: Scorer) -> None:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise UolError("export requires onnx and onnxruntime: pip install 'uol[export]'") from error
+        raise UolError(f"export requires onnx and onnxruntime: {install('export')}") from error

@@ -9,6 +9,7 @@ step.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,16 +17,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
 
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, install
 from uol.scoring.rows import FIGURES, ScoreRow
 from uol.storage.csv_text import csv_text
-from uol.storage.files import plain, replacing, write_text
+from uol.storage.files import check_output, plain, replacing, write_text
 
 Row: TypeAlias = Mapping[str, object]  # a ScoreRow, or one with more columns
 
 BOX = ("face_left", "face_top", "face_width", "face_height")
 PROBLEMS = "problems"
 SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
+_NAMES = {"rank", "tied", "image", "face", *BOX, PROBLEMS, *FIGURES, "error", "panels"}  # columns of all jobs
+_FIRST_ROW = 1 << 16  # characters, far more than a row has
 
 
 class RowFile:
@@ -36,7 +39,7 @@ class RowFile:
     """
 
     def __init__(self, path: Path, job: Mapping[str, Any], columns: Sequence[str]) -> None:
-        check_suffix(path)
+        check_output(path, SUFFIXES)
         self.path = path
         self.journal = path.with_name(f".{path.name}.rows")
         self._job = plain(dict(job))
@@ -47,8 +50,6 @@ class RowFile:
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        if self.path.is_dir():
-            raise CallError(f"{self.path}: a folder is there; name a file")
         self._done, self._states = self._resumed()
         self._mine = bool(self._done) or not self.path.exists()
         try:
@@ -114,15 +115,40 @@ class RowFile:
         return done, states
 
 
-def check_suffix(path: Path) -> None:
-    """Refuse a name whose ending names no format."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise CallError(f"{path}: the name must end in {', '.join(SUFFIXES)}, which names the format")
+def check_scores_file(path: Path, inputs: Iterable[Path], replace: bool) -> None:
+    """Refuse a target that is an input, has no format, or, unless `replace` is set, that `uol` did not write."""
+    check_output(path, SUFFIXES, inputs)
+    if path.exists() and path.stat().st_size and not replace and not _has_scores(path):
+        raise CallError(f"{path}: exists, and is no table of scores; choose another name, or use --replace")
+
+
+def _has_scores(path: Path) -> bool:
+    """Whether a file has the columns of scored or ranked rows, and no others."""
+    try:
+        names = set(_column_names(path))
+    except (OSError, ValueError, ImportError, StopIteration):  # pyarrow's errors are ValueErrors
+        return False
+    own = {name for name in names if name in _NAMES or name.partition("_")[0] in FIGURES}
+    return {"image", "face", "error"} <= names == own
+
+
+def _column_names(path: Path) -> Iterable[str]:
+    if path.suffix.lower() == ".parquet":
+        from pyarrow import parquet  # type: ignore[import-untyped]
+
+        names: Iterable[str] = parquet.read_schema(path).names
+        return names
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        if path.suffix.lower() == ".csv":
+            return next(csv.reader(file))
+        start = file.read(_FIRST_ROW)
+    row, _ = json.JSONDecoder().raw_decode(start, start.index("{"))
+    return dict(row)
 
 
 def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Write rows to a file in the format of its name."""
-    check_suffix(path)
+    check_output(path, SUFFIXES)
     kind = path.suffix.lower()
     if kind == ".parquet":
         _write_parquet(path, rows, columns)
@@ -173,7 +199,7 @@ def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> N
         try:
             table.to_parquet(temporary, index=False)
         except ImportError as error:
-            raise UolError(f"{path}: Parquet needs a package; install it with: pip install 'uol[data]'") from error
+            raise UolError(f"{path}: Parquet needs a package; install it with: {install('data')}") from error
 
 
 def _cell(value: Any) -> Any:

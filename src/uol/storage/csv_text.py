@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from uol.errors import CallError, UolError
+from uol.errors import UolError, install
 from uol.storage.files import replacing, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FRAME_SUFFIXES = (".csv", ".parquet")
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")  # with apostrophes before it: each one more is taken off again
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -36,12 +37,6 @@ def frame_text(table: pd.DataFrame, digits: int | None = None) -> str:
     return csv_text(table.columns, table.itertuples(index=False, name=None), digits)
 
 
-def check_frame_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a name whose ending names no format."""
-    if not os.fspath(path).lower().endswith((".csv", ".parquet")):
-        raise CallError(f"{path}: the name must end in .csv or .parquet, which names the format")
-
-
 def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
     """Write a table in one step: as Parquet if the name ends in .parquet, else as CSV."""
     if not os.fspath(path).lower().endswith(".parquet"):
@@ -51,7 +46,7 @@ def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
         try:
             table.to_parquet(temporary, index=False)
         except ImportError as error:
-            raise UolError(f"{path}: Parquet needs a package; install it with: pip install 'uol[data]'") from error
+            raise UolError(f"{path}: Parquet needs a package; install it with: {install('data')}") from error
 
 
 def guarded(value: Any) -> Any:

@@ -8,12 +8,31 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from uol.errors import UolError
+from uol.errors import CallError, UolError, install
+
+
+def check_output(path: Path, suffixes: Sequence[str], inputs: Iterable[Path] = ()) -> None:
+    """Refuse a file to write that is an input or a folder, or whose ending names none of its formats.
+
+    An input that is a folder is a data set: no file that exists in it is overwritten.
+    """
+    target = path.resolve()
+    for source in inputs:
+        own = source.resolve()
+        if target == own or (path.exists() and own in target.parents and own.is_dir()):
+            raise CallError(f"{path}: would overwrite what this command reads; choose another name")
+    if path.suffix.lower() not in suffixes:
+        raise CallError(f"{path}: the name must end in {' or '.join(suffixes)}, which names the format")
+    if path.is_dir():
+        raise CallError(f"{path}: a folder is there; name a file")
+    if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise UolError(f"{path}: Parquet needs pyarrow; install it with: {install('data')}")
 
 
 @contextmanager

@@ -1,0 +1,67 @@
+"""Files that uol score and uol rank write: their own are written again, those of others are not lost."""
+
+from __future__ import annotations
+
+import pytest
+
+COMMANDS = ("score", "rank")
+
+
+@pytest.fixture
+def call(uol, model_folder, image_files):
+    image = sorted(image_files.iterdir())[0]
+    return lambda command, *options: uol(command, image, "--model", model_folder, *options)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ratings.csv", "image,rater,rating\na.png,r1,4\n"),
+        ("scores.csv", "image,face,value,low,high,dispersion,error,my notes\n"),
+        ("config.json", '{"format": 3, "model": {}}\n'),
+        ("list.jsonl", '["a.png"]\n'),
+        ("table.parquet", "no Parquet"),
+    ],
+)
+def test_a_file_of_another_kind_is_replaced_only_if_asked_for(call, tmp_path, command, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    code, out, err = call(command, "--out", path)
+    assert (code, out, path.read_text()) == (2, "", text)
+    assert "--replace" in err
+    code, _, err = call(command, "--out", path, "--replace")
+    assert code == 0, err
+    assert path.read_bytes() != text.encode()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
+def test_scores_and_rankings_are_written_again(call, tmp_path, suffix):
+    path = tmp_path / f"scores.{suffix}"
+    for command, *options in [("score",), ("score",), ("score", "--panel", "all"), ("rank",), ("score",)]:
+        code, _, err = call(command, *options, "--out", path)
+        assert code == 0, err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_parquet_without_its_package_is_refused_before_scoring(call, tmp_path, monkeypatch, command):
+    monkeypatch.setattr("uol.storage.files.find_spec", lambda name: None)
+    monkeypatch.setattr("uol.cli.score._score", lambda *_: pytest.fail("scored first"))
+    code, _, err = call(command, "--out", tmp_path / "scores.parquet")
+    assert (code, "pip install 'uol[data]'" in err) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["why.txt", "why.jpg"])
+def test_an_explanation_is_a_png_file_or_a_folder(call, tmp_path, name):
+    code, _, err = call("score", "--explain", tmp_path / name)
+    assert (code, "pictures are PNG files" in err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_photograph_is_not_explained_over(uol, model_folder, image_files):
+    image = sorted(image_files.iterdir())[0]
+    before = image.read_bytes()
+    for target in (image, image_files):
+        code, _, err = uol("score", image, "--model", model_folder, "--explain", target)
+        assert code == 2, err
+    assert image.read_bytes() == before
