@@ -98,8 +98,7 @@ def couple():
 class Served:
     """`uol serve` in a process, at a free port."""
 
-    def __init__(self, *options, environment=None):
-        code = "from uol.cli import main\nmain()"
+    def __init__(self, *options, environment=None, code="from uol.cli import main\nmain()"):
         arguments = [sys.executable, "-c", code, "serve", "--port", "0", *map(str, options)]
         self.process = subprocess.Popen(
             arguments, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
@@ -125,7 +124,8 @@ class Served:
 
     def end(self):
         """End it as an operator would; its exit status."""
-        self.process.terminate()
+        if self.process.poll() is None:
+            self.process.terminate()
         status = self.process.wait(60)
         self._reader.join(10)
         self.process.stderr.close()
@@ -165,5 +165,4 @@ def serve():
 
     yield start
     for served in started:
-        if served.process.poll() is None:
-            served.end()
+        served.end()

@@ -161,6 +161,7 @@ class Engine:
         elif process is self._process:
             if isinstance(message, Loaded):
                 self.loaded, self.load_error = message.error is None, message.error
+                self._used = time.monotonic()
                 self.ready = self.ready or self.loaded
             else:
                 self.loaded, self._process = False, None
@@ -211,7 +212,7 @@ class Engine:
         while True:
             await asyncio.sleep(min(5.0, self.limits.idle_seconds / 4))
             idle = time.monotonic() - self._used
-            if self._process is not None and not self._waiting and idle > self.limits.idle_seconds:
+            if self._process is not None and self.loaded and not self._waiting and idle > self.limits.idle_seconds:
                 process, self._process, self.loaded = self._process, None, False
                 await asyncio.to_thread(process.stop)
 
