@@ -6,8 +6,10 @@ import base64
 import csv
 import io
 import json
+import time
 
 import pytest
+from hostile import hostile_files
 from PIL import Image
 
 from uol.serve.api import Service
@@ -283,3 +285,32 @@ def test_a_token_is_required_of_all_but_the_page_and_health(asked_type, faces):
             assert guarded.get(path).status_code == 200
         refused(guarded.get("/", headers={"Host": "evil.example"}), 421)
         assert guarded.app.openapi()["security"] == [{"token": []}]
+
+
+# -------------------------------------------------------------------- hostile files
+
+
+@pytest.mark.slow
+def test_hostile_files_cost_nobody_else_anything(asked, faces):
+    sent = list(hostile_files())
+    assert len(sent) >= 300
+    expected, pid = asked.post("/v1/score", files=files(faces[0])).json(), asked.service.engine.pid
+    memory = []
+    for start in range(0, len(sent), 8):
+        names, contents = zip(*sent[start : start + 8], strict=True)
+        began = time.monotonic()
+        answer = asked.post("/v1/score", files=files(*contents, names=names))
+        assert time.monotonic() - began < 60, names
+        assert answer.status_code == 200, (names, answer.text)
+        assert len(answer.json()) == len(names)
+        assert all(row["error"] or row["value"] for row in answer.json())
+        memory.append(resident(pid))
+    assert asked.post("/v1/score", files=files(faces[0])).json() == expected
+    assert asked.service.engine.pid == pid, "the process that scores has crashed"
+    assert memory[-1] < memory[len(memory) // 2] + 200_000_000
+
+
+def resident(pid):
+    """Bytes of memory that a process has."""
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * 4096
