@@ -10,16 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-FORMATS = {
-    "JPEG": {},
-    "PNG": {},
-    "WEBP": {},
-    "GIF": {},
-    "BMP": {},
-    "TIFF": {"compression": "tiff_lzw"},
-    "JPEG2000": {},
-    "AVIF": {},
-}
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "AVIF")
+HEADS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"BM", b"II*\0", b"MM\0*", b"P6\n", b"RIFF....WEBP")
 
 
 def hostile_files() -> Iterator[tuple[str, bytes]]:

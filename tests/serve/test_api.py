@@ -9,9 +9,9 @@ import json
 import time
 
 import pytest
-from hostile import hostile_files
 from PIL import Image
 
+from hostile import hostile_files
 from uol.serve.api import Service
 from uol.serve.limits import Limits
 
