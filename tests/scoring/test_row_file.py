@@ -179,3 +179,19 @@ def test_names_cannot_become_formulas(tmp_path):
     rows = [{"image": "=HYPERLINK(1).jpg", "value": -1.5, "error": "@x"}]
     write_rows(tmp_path / "r.csv", rows, ["image", "value", "error"])
     assert (tmp_path / "r.csv").read_text().splitlines()[1] == "'=HYPERLINK(1).jpg,-1.5,'@x"
+
+
+def test_one_file_has_one_writer(tmp_path, inputs):
+    path = tmp_path / "rows.csv"
+    with RowFile(path, JOB, COLUMNS) as kept:
+        kept.add(inputs[0], [row("a")])
+        with (
+            pytest.raises(CallError, match=r"rows.csv: another command is writing this file"),
+            RowFile(path, JOB, COLUMNS),
+        ):
+            pass
+        kept.add(inputs[1], [row("b")])
+    assert sorted(item.name for item in tmp_path.iterdir() if item.suffix != ".jpg") == ["rows.csv"]
+    assert list(pd.read_csv(path)["image"]) == ["a", "b"]
+    with RowFile(path, JOB, COLUMNS) as kept:  # the lock is free again
+        kept.add(inputs[0], [row("a")])

@@ -276,3 +276,28 @@ def test_recipes_results_and_tables_do_not_wait_for_torch(code):
     )
     code = f"{begin}{code}{end}\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("epochs: 3\nseed: 1\nepochs: 5\n", "'epochs' occurs twice"),
+        ("model:\n  crop: 32\n  crop: 64\n", "'crop' occurs twice"),
+        ("a: " + "[" * 5000, "nested too deeply"),
+        (f"epochs: {'9' * 5000}", "not readable as YAML"),
+        ("epochs: 2026-99-99", "not readable as YAML"),
+        ("epochs: 10000000000000", "epochs: input should be less than or equal to 1000000"),
+        ("model: {dimensions: 100000000000}", "model.dimensions: input should be less than or equal to"),
+        ("model: {crop: 100000, resize: 100000}", "model.resize: input should be less than or equal to"),
+        ("batch_size: 1" + "0" * 30, "batch_size: input should be"),
+        ("learning_rate: .inf", "learning_rate: input should be a finite number"),
+        ("#" * 2**21, "larger than a megabyte"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\n" + "".join(f"k{i}: &k{i} [*b, *b]\n" for i in range(9)), "unknown setting"),
+    ],
+)
+def test_hostile_recipes_are_refused_in_one_line(tmp_path, text, words):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(CallError, match=words) as caught:
+        load_recipe(str(tmp_path / "mine.yaml"))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1500

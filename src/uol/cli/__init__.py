@@ -58,6 +58,7 @@ def main() -> None:
     """Run the command line: results on stdout, messages on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
     # Pillow's on large images, whose size `uol.images.read` checks, and on damaged EXIF, which it does without.
     warnings.filterwarnings("ignore", module=r"PIL\.")
+    warnings.filterwarnings("ignore", "Glyph .* missing")  # matplotlib's, on names in scripts that its font lacks
     warnings.showwarning = _show_warning
     try:
         app()

@@ -43,7 +43,8 @@ def score_against_truth(
         size, alpha = (3.5, 0.8) if len(truth) <= 2000 else (2.0, 0.5)
         ax.plot(truth, predicted.value, ".", color=BLUE, ms=size, alpha=alpha)
         ax.plot(scale, scale, color="black", lw=0.8)
-        ax.set(title=f"{method}: PC {metrics.pearson(truth, predicted.value):.3f}", xlabel=f"mean score of {panel}")
+        correlation = metrics.pearson(truth, predicted.value)
+        ax.set(title=f"{_words(method)}: PC {correlation:.3f}", xlabel=f"mean score of {_words(panel)}")
         if known.any():
             ax.text(
                 0.03, 0.97, f"{inside[known].mean():.1%} of the intervals hold the panel's mean",
@@ -170,7 +171,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]]) -> Figure:
     figure = Figure(figsize=(5.2, 4.1), layout="constrained")
     ax = figure.subplots()
     for (method, values), colour in zip(curves.items(), (GREY, ORANGE, BLUE, GREEN), strict=False):
-        ax.plot(np.arange(1, len(values) + 1), np.asarray(values) / values[0], color=colour, label=method)
+        ax.plot(np.arange(1, len(values) + 1), np.asarray(values) / values[0], color=colour, label=_words(method))
     ax.set(xlabel="epoch", ylabel="training loss / first epoch", ylim=(0, None))
     ax.legend(frameon=False, fontsize=8)
     tidy(ax)
@@ -190,8 +191,10 @@ def training_curves(runs: Mapping[str, Mapping[str, npt.ArrayLike]]) -> Figure:
                 epochs, values = np.asarray(run["epoch"]), np.asarray(run[name], np.float64)
                 known = np.isfinite(values)  # held-out losses are not taken every epoch
                 mark = "o" if known.sum() < len(values) or len(values) == 1 else None
-                ax.plot(epochs[known], values[known], ms=2.5, color=_run_colour(k), lw=1.2, marker=mark, label=label)
-        ax.set_title(name.replace("_", " "), fontsize=9)
+                ax.plot(
+                    epochs[known], values[known], ms=2.5, color=_run_colour(k), lw=1.2, marker=mark, label=_words(label)
+                )
+        ax.set_title(_words(name).replace("_", " "), fontsize=9)
         ax.set_xlabel("epoch", fontsize=8)
         ax.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
         ax.yaxis.get_offset_text().set_fontsize(7)
@@ -199,7 +202,7 @@ def training_curves(runs: Mapping[str, Mapping[str, npt.ArrayLike]]) -> Figure:
     for ax in axes[len(names) :]:
         ax.set_axis_off()
     if len(runs) > 1:
-        lines = [Line2D([], [], color=_run_colour(k), label=label) for k, label in enumerate(runs)]
+        lines = [Line2D([], [], color=_run_colour(k), label=_words(label)) for k, label in enumerate(runs)]
         figure.legend(handles=lines, frameon=False, fontsize=8, loc="outside lower center", ncols=min(len(runs), 8))
     return figure
 
@@ -271,9 +274,9 @@ def means_by_group(
         if row[ends[0]] is not None:
             ax.plot([row[end] for end in ends], [place, place], color=BLUE, lw=2)
         ax.plot(row[mean], place, "o", color=BLUE)
-    ax.set_yticks(range(len(rows)), [f"{row['group']} ({row['images']})".replace("$", r"\$") for row in rows])
+    ax.set_yticks(range(len(rows)), [f"{_words(row['group'])} ({row['images']})" for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlabel(label)
+    ax.set_xlabel(_words(label))
     tidy(ax)
     return figure
 
@@ -286,3 +289,8 @@ def tidy(ax: Axes) -> None:
     """The plain look that all figures share."""
     ax.spines[["right", "top"]].set_visible(False)
     ax.tick_params(labelsize=8)
+
+
+def _words(name: object) -> str:
+    """A name as text: matplotlib takes what is between two $ for a formula."""
+    return str(name).replace("$", r"\$")

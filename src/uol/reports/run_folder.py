@@ -127,7 +127,8 @@ def _read(path: Path, reader: Callable[[Path], T], missing: T) -> T:
         return missing
     try:
         return reader(path)
-    except (OSError, ValueError, KeyError, yaml.YAMLError, SafetensorError) as error:  # pandas' errors are ValueErrors
+    # pandas' errors are ValueErrors
+    except (OSError, ValueError, KeyError, RecursionError, yaml.YAMLError, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise UolError(f"{path}: damaged, or not a file of a run ({reason})") from error
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
-from filelock import FileLock, Timeout
 
 from uol.errors import CallError, UolError
 from uol.runs.result import Result, read_result, write_result
@@ -27,6 +26,7 @@ from uol.scoring.panels import panel_names
 from uol.storage import provenance
 from uol.storage.csv_text import frame_text
 from uol.storage.files import write_json, write_text
+from uol.storage.locks import holding
 
 _PANELS, _EVALUATIONS, _MODEL = "panels", "evaluations", "model"
 
@@ -150,32 +150,27 @@ class RunFolder:
         The system releases the lock when the process ends, however it ends.
         """
         made = _missing(self.path)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self._lock.resolve(), is_singleton=True)
-            outermost = not lock.is_locked
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise CallError(
-                f"{self.path}: another command is writing this folder; wait for it to end or choose another folder"
-            ) from None
-        except OSError as error:
-            raise UolError(f"cannot write {self.path}: {error.strerror or error}") from error
-        try:
+        busy = f"{self.path}: another command is writing this folder; wait for it to end or choose another folder"
+        with contextlib.ExitStack() as held:
+            held.callback(_remove_empty, made)  # a refused call leaves no empty folders
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                held.enter_context(holding(self._lock, busy, again=True))
+            except OSError as error:
+                raise UolError(f"cannot write {self.path}: {error.strerror or error}") from error
             yield
-        finally:
-            if outermost:
-                self._lock.unlink(missing_ok=True)  # while it is held: nobody else can hold this file
-            lock.release()
-            for folder in made:  # a refused call leaves no empty folders
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
 
     def check_unlocked(self) -> None:
         """Refuse a folder that another process is writing, before work that takes long."""
         if self._lock.exists():
             with self.locked():
                 pass
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def run_folders(folder: Path) -> list[RunFolder]:

@@ -185,6 +185,6 @@ def _find_split(rated: RatedImages, name: str) -> Split | None:
 def _read_provenance(path: Path) -> Lineage:
     try:
         values = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise UolError(f"{path}: not readable as JSON") from error
     return Lineage(values.get("recipe"), WHOLE, check_values(Provenance, values, path))

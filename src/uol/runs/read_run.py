@@ -39,7 +39,7 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     """The values of a JSON file of a run folder."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UolError(f"{path}: not readable as JSON") from error
     if not isinstance(values, dict):
         raise UolError(f"{path}: not readable as an evaluation")

@@ -158,7 +158,7 @@ def judged(run: RunFolder, other: OtherDataset, rule: MakeupRule) -> bool | None
     """Whether a run has an evaluation of these ratings by this rule; None for an older one that does not record it."""
     try:
         kept = json.loads(run.evaluation(other.name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     terms: dict[str, str | None] = {"fingerprint": other.rated.fingerprint}
     terms |= {"split": None} if other.rated.rated else rule.terms if other.name == MIFS else {}

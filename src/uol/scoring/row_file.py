@@ -12,7 +12,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
@@ -21,6 +22,7 @@ from uol.errors import CallError, UolError, install
 from uol.scoring.rows import FIGURES, ScoreRow
 from uol.storage.csv_text import csv_text
 from uol.storage.files import check_output, plain, replacing, write_text
+from uol.storage.locks import holding
 
 Row: TypeAlias = Mapping[str, object]  # a ScoreRow, or one with more columns
 
@@ -48,25 +50,43 @@ class RowFile:
         self._done: dict[str, list[ScoreRow]] = {}
         self._states: dict[str, str] = {}
         self._file: IO[str] | None = None
+        self._held = ExitStack()
 
     def __enter__(self) -> Self:
+        with ExitStack() as held:  # released if this fails
+            held.enter_context(self._locked())
+            self._begin()
+            self._held = held.pop_all()
+        return self
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        busy = f"{self.path}: another command is writing this file; wait for it to end or choose another name"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with holding(self.path.with_name(f".{self.path.name}.lock"), busy):
+                yield
+        except OSError as error:
+            raise UolError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+    def _begin(self) -> None:
+        """Read what an earlier job left, and start the journal with it."""
         self._done, self._states = self._resumed()
         self._mine = bool(self._done) or not self.path.exists()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             write_text(self.journal, "".join([_line(self._job), *map(self._entry, self._done)]))
-            self._file = open(self.journal, "a", encoding="utf-8")
+            self._file = open(self.journal, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
         except OSError as error:
             raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         assert self._file is not None
-        self._file.close()
-        if kind is None or (issubclass(kind, KeyboardInterrupt) and self._mine):
-            write_rows(self.path, self.rows, self._columns)
-        if kind is None:
-            self.journal.unlink(missing_ok=True)
+        with self._held:
+            self._file.close()
+            if kind is None or (issubclass(kind, KeyboardInterrupt) and self._mine):
+                write_rows(self.path, self.rows, self._columns)
+            if kind is None:
+                self.journal.unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[Path]) -> list[Path]:
         """The inputs without rows, or changed since; drops the rows of those and of files that are no inputs."""
@@ -110,7 +130,7 @@ class RowFile:
             for line in lines[1:-1]:  # a last line without a newline was cut off in writing
                 entry = json.loads(line)
                 done[entry["input"]], states[entry["input"]] = entry["rows"], entry["state"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             pass  # the lines before are good
         return done, states
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import reprlib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig, Settings, drop_legacy
 from uol.ratings.rated_images import Indices
+from uol.storage.settings_text import read_yaml
 
 
 class Augmentation(Settings):
@@ -226,10 +228,7 @@ def parse_changes(words: Iterable[str], init: str | None = None) -> dict[str, An
         name, equals, value = word.partition("=")
         if not equals:
             raise CallError(f"--set {word}: write it as name=value")
-        try:
-            values[name.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise CallError(f"--set {word}: the value is not readable") from error
+        values[name.strip()] = read_yaml(value, f"--set {word[:100]}")
     return values | ({} if init is None else {"init": init})
 
 
@@ -248,7 +247,7 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
         place = ".".join(str(part) for part in first["loc"])
         message = first["msg"][0].lower() + first["msg"][1:]
-        raise CallError(f"{source}: {place}: {message}, not {first['input']!r}") from error
+        raise CallError(f"{source}: {place}: {message}, not {reprlib.repr(first['input'])}") from error
 
 
 def stored_recipe(settings: Mapping[str, Any], source: str) -> Recipe:
@@ -283,10 +282,7 @@ def _read(name: str, derived: tuple[str, ...] = ()) -> dict[str, Any]:
     """The settings in a recipe, on top of those of its base; `derived` are the recipes that are based on it."""
     if name in derived:
         raise CallError(f"{derived[0]}: base: recipes may not be based on each other ({' → '.join((*derived, name))})")
-    try:
-        values = yaml.safe_load(_find(name)) or {}
-    except yaml.YAMLError as error:
-        raise CallError(f"{name}: not readable as YAML ({' '.join(str(error).split())})") from error
+    values = read_yaml(_find(name), name) or {}
     if not isinstance(values, dict):
         raise CallError(f"{name}: a recipe is a list of settings, one `name: value` per line")
     if "base" not in values:
