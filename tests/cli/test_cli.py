@@ -288,7 +288,7 @@ def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp
     (tmp_path / "empty").mkdir()
     (tmp_path / "nan.csv").write_text("image,rater,rating\nface-0001.png,a,nan\nface-0002.png,a,\n")
     (tmp_path / "typo.yaml").write_text("epoch: 3")
-    train = ("train", "--out", tmp_path / "run", "--recipe", recipe_file)
+    train = ("train", "--data", "synthetic", "--out", tmp_path / "run", "--recipe", recipe_file)
     own = ("--data", "own", "--root", image_files, "--table")
     cases = [
         (2, ("score", tmp_path / "nowhere.jpg", "--model", model_folder), "no such file or folder"),
@@ -299,7 +299,7 @@ def test_mistakes(uol, model_folder, image_files, recipe_file, ratings_file, tmp
         (2, ("anchor", image_files, ratings_file, "--model", model_folder, "--out", image_files), "other files in it"),
         (2, (*train, "--set", "x=["), "not readable"),
         (2, (*train, "--data", "own", "--root", image_files), "--table"),
-        (2, ("train", "--out", tmp_path / "run", "--recipe", tmp_path / "typo.yaml"), "did you mean 'epochs'"),
+        (2, (*train[:-1], tmp_path / "typo.yaml"), "did you mean 'epochs'"),
         (2, (*train, "--data", "scut"), "unknown data set"),
         (2, (*train, "--data", "mebeauty"), "needs a folder"),
         (2, (*train, "--set", "epochs"), "name=value"),

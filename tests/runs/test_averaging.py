@@ -348,7 +348,8 @@ def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
     monkeypatch.setattr("uol.datasets.load", lambda *_: rated)
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     out, results = runs / "out", runs / "results"
-    call = ("experiment", "ensemble", runs / "a", runs / "b", "--of", "predictions", "--name", "both", "--out", out)
+    call = ("experiment", "ensemble", runs / "a", runs / "b", "--data", "synthetic", "--of", "predictions")
+    call = (*call, "--name", "both", "--out", out)
     for _ in range(2):  # the same mean may be made again
         code, printed, err = uol(*call)
         assert code == 0, err
@@ -378,6 +379,6 @@ def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
         code, _, err = uol(*call, *option)
         assert (code, err.count("\n")) == (2, 1)
         assert f"{option[0]}: not with --of predictions, which uses no network" in err
-    code, _, err = uol(*call[:6], "--name", "other", "--out", out)
+    code, _, err = uol(*call[:8], "--name", "other", "--out", out)
     assert (code, err.count("\n")) == (2, 1)
     assert "holds the ensemble named both" in err

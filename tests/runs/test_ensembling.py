@@ -198,7 +198,7 @@ def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monk
     monkeypatch.setattr(datasets, "load", lambda name, *_, **__: known[name])
     monkeypatch.setenv("UOL_COMMIT", "0123456789" * 4)
     out = tmp_path / "two"
-    call = ("experiment", "ensemble", runs / "a", runs / "b", "--name", "two", "--out", out)
+    call = ("experiment", "ensemble", runs / "a", runs / "b", "--data", "synthetic", "--name", "two", "--out", out)
     code, printed, err = uol(*call, "--also", "mebeauty=there", "--json")
     assert code == 0, err
     assert [(row["split"], row["networks"]) for row in json.loads(printed)] == [("fold-1", 2), ("fold-2", 2)]
@@ -217,9 +217,8 @@ def test_from_the_shell_to_the_results(uol, runs, rated, drawn_b, tmp_path, monk
     stored = [read_result(out / f"fold-{k}" / "result.json").metrics.pc for k in (1, 2)]
     assert found == pytest.approx(stored, abs=1e-5)
     assert uol("report", out / "fold-1")[0] == 0
-    code, _, err = uol(
-        "experiment", "ensemble", runs / "a" / "fold-1", runs / "c" / "fold-1", "--name", "x", "--out", "x"
-    )
+    different = (runs / "a" / "fold-1", runs / "c" / "fold-1", "--data", "synthetic")
+    code, _, err = uol("experiment", "ensemble", *different, "--name", "x", "--out", "x")
     assert (code, err.count("\n")) == (2, 1)
     assert "held out different images" in err
 

@@ -34,7 +34,7 @@ class Of(StrEnum):
     PREDICTIONS = "predictions"
 
 
-@data_option("synthetic")
+@data_option()
 def ensemble(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of folds, which are matched by fold.")],
     name: Annotated[str, typer.Option("--name", help="Name of the row in tables, in the place of a recipe.")],

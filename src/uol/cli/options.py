@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from uol.datasets.choosing import DataChoice
+from uol.errors import CallError
 
 
 class Runtime(StrEnum):
@@ -64,6 +65,9 @@ ReadOption = Annotated[
         "--read",
         help="How to read the table: image=COLUMN, rater=COLUMN, missing=99, repeats=mean; for omi attribute=…",
     ),
+]
+FoldsOption = Annotated[
+    Path | None, typer.Option("--folds", help="Table of folds (image, fold), as `uol data split` writes it.")
 ]
 SplitOption = Annotated[
     str | None,
@@ -131,10 +135,14 @@ def data_argument(command: Command) -> Command:
     )
 
 
-def data_option(default: str) -> Callable[[Command], Command]:
-    """Let a command take a data set by --data; it receives the choice as its parameter `chosen`."""
+def data_option(default: str | None = None) -> Callable[[Command], Command]:
+    """Let a command take a data set by --data; it receives the choice as its parameter `chosen`.
+
+    Without a default the option is required: which data set is meant is never guessed.
+    """
+    shown = _DATA if default else f"{_DATA} Required."
     return lambda command: _choosing(
-        command, {"data": (Annotated[str, typer.Option("--data", "-d", help=_DATA)], default)}
+        command, {"data": (Annotated[str | None, typer.Option("--data", "-d", help=shown)], default)}
     )
 
 
@@ -146,6 +154,7 @@ def _choosing(command: Command, first: dict[str, tuple[Any, Any]]) -> Command:
         "votes": (VotesOption, False),
         "scale": (ScaleOption, None),
         "read": (ReadOption, None),
+        "folds": (FoldsOption, None),
     }
     parameters: list[inspect.Parameter] = []
     own = inspect.signature(command, eval_str=True).parameters
@@ -163,6 +172,11 @@ def _choosing(command: Command, first: dict[str, tuple[Any, Any]]) -> Command:
     def run(**given: Any) -> None:
         values = {name: given.pop(name) for name in options}
         second = values.pop("second", None)
+        if values["data"] is None:
+            raise CallError(
+                "--data is missing: name a data set (`uol data list`), a folder of images with --table FILE, or "
+                "synthetic, which draws faces"
+            )
         chosen = DataChoice(**values | {"read": values["read"] or ()})
         command(chosen=chosen.with_second(second), **given)
 

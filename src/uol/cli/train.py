@@ -20,7 +20,7 @@ from uol.cli.options import (
     SplitOption,
     data_option,
 )
-from uol.cli.output import load, print_json, print_table, progress_bar, say
+from uol.cli.output import count, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError
 
@@ -37,7 +37,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-@data_option("synthetic")
+@data_option()
 def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder; run again to resume a stopped run.")],
     chosen: DataChoice,
@@ -69,13 +69,14 @@ def train(
     from uol.runs.folder import RunFolder
     from uol.runs.lineage import check_teachers
     from uol.runs.multi_panel import PanelSplit
-    from uol.runs.run import check_before_reading
+    from uol.runs.run import check_before_reading, starts_at_random
     from uol.runs.train_and_test import Origin, train_and_test
     from uol.training.recipe import load_recipe, parse_changes
 
     asked = parse_changes(changes or [], init)
     settings = load_recipe(recipe, asked)
     RunFolder(out).check_unlocked()
+    RunFolder(out).check_free()
     check_before_reading(settings, 1 + len(panels or []))
     rated = load(chosen)
     splits = choose_splits(rated, split)
@@ -83,11 +84,16 @@ def train(
     folders = {name: RunFolder(out / name if split == "all" else out) for name in splits}
     for name, parts in splits.items():
         folders[name].check_unlocked()
+        folders[name].check_free()
         if not folders[name].finished:  # a finished run does not need its teachers
             own = settings.for_split(name)
             check_teachers(own, rated, name, parts, None if others else parts.train)
             for other in others:
                 check_teachers(own, *other, None)
+    if split is None and not rated.splits:
+        say(f"no split: all {count(len(rated), 'image')} train and none test; `uol data split` makes folds for --folds")
+    if starts_at_random(settings) and not all(folder.finished for folder in folders.values()):
+        say(f"random weights: {settings.model.backbone} starts untrained; --init timm or a file is strongly advised")
     packed = _pack(rated, settings.model)
     also = []
     for panel, name, parts in others:
@@ -110,7 +116,7 @@ def train(
     _show(rows, as_json, single=split != "all" and not also)
 
 
-@data_option("synthetic")
+@data_option()
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A shipped model, a model folder, or a run folder.")],
     chosen: DataChoice,

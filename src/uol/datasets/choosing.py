@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ class DataChoice:
     """Which data set to read, and how.
 
     `data` is a name or a folder; a name wins over a folder of the same name, which is then written `./name`. `root` is
-    the folder of a named data set, `table` (with `votes`, if it has votes on pairs) belongs to a folder of images, and
-    `read` are settings of the loader, as name=value.
+    the folder of a named data set, `table` (with `votes`, if it has votes on pairs) belongs to a folder of images,
+    `folds` is a table of image and fold, and `read` are settings of the loader, as name=value.
     """
 
     data: str
@@ -32,6 +32,7 @@ class DataChoice:
     votes: bool = False
     scale: tuple[float, float] | None = None
     read: Sequence[str] = ()
+    folds: Path | None = None
 
     @property
     def named(self) -> bool:
@@ -40,9 +41,9 @@ class DataChoice:
 
     @property
     def inputs(self) -> list[Path]:
-        """The table, and the folder of a named data set: what a command must not overwrite."""
+        """The tables, and the folder of a named data set: what a command must not overwrite."""
         folder = self.root if self.named and self.data not in (RATINGS, VOTES) else None
-        return [path for path in (self.table, folder) if path is not None]
+        return [path for path in (self.table, self.folds, folder) if path is not None]
 
     def with_second(self, second: Path | None) -> DataChoice:
         """The same choice with a second path: the folder of a named data set, or the table of a folder."""
@@ -51,14 +52,7 @@ class DataChoice:
         taken, option = (self.root, "--root") if self.named else (self.table, "--table")
         if taken is not None:
             raise CallError(f"{second}: {option} {taken} is given already; leave one of them out")
-        return DataChoice(
-            self.data,
-            second if self.named else self.root,
-            self.table if self.named else second,
-            self.votes,
-            self.scale,
-            self.read,
-        )
+        return replace(self, root=second) if self.named else replace(self, table=second)
 
     def load(self) -> RatedImages:
         """Read the data set."""
@@ -69,7 +63,12 @@ class DataChoice:
             if low >= high:
                 raise CallError(f"--scale {low:g} {high:g}: give the lowest rating first")
             options["scale"] = self.scale
-        return datasets.load(name, folder, **options, **_settings(self.read))
+        rated = datasets.load(name, folder, **options, **_settings(self.read))
+        if self.folds is None:
+            return rated
+        from uol.datasets.folds import with_folds
+
+        return with_folds(rated, self.folds)
 
     def photographs(self, out: Path, report: Callable[[str], None]) -> tuple[Images, list[str]]:
         """Images and their names, rated or not; those in the folder `out` do not count.
@@ -146,20 +145,23 @@ def _number_or_word(text: str) -> float | str:
 def choose_panels(words: Sequence[str], reading: Sequence[str]) -> list[tuple[DataChoice, str | None]]:
     """Data sets and their splits as --with writes them: NAME=FOLDER:SPLIT, or FOLDER:SPLIT; SPLIT may be left out.
 
-    `reading` has what --with-read says of each, as NAME:name=value or FOLDER:name=value; `table=FILE` and `scale=1,10`
-    are the options of these names.
+    `reading` has what --with-read says of each, as NAME:name=value or FOLDER:name=value; `table=FILE`, `folds=FILE` and
+    `scale=1,10` are the options of these names.
     """
     parsed = [parse_panel(word) for word in words]
     settings = _by_panel(reading, [data for data, _, _ in parsed])
     found = []
     for data, root, split in parsed:
         own = settings.get(data, [])
-        table = next((Path(word.removeprefix("table=")) for word in own if word.startswith("table=")), None)
+        table, folds = (
+            next((Path(word.removeprefix(start)) for word in own if word.startswith(start)), None)
+            for start in ("table=", "folds=")
+        )
         scale = next((_scale(word) for word in own if word.startswith("scale=")), None)
-        rest = [word for word in own if not word.startswith(("table=", "scale="))]
+        rest = [word for word in own if not word.startswith(("table=", "folds=", "scale="))]
         if data not in datasets.names() and table is None:
             raise CallError(f"--with {data}: say what people said of it: --with-read {data}:table=FILE")
-        found.append((DataChoice(data, root, table, scale=scale, read=rest), split))
+        found.append((DataChoice(data, root, table, scale=scale, read=rest, folds=folds), split))
     return found
 
 

@@ -13,22 +13,21 @@ import pandas as pd
 
 from uol.datasets.column_names import IMAGE
 from uol.datasets.dataset_info import DatasetInfo, examples
+from uol.datasets.folds import make_splits
 from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.missing_codes import doubtful_values, guess_scale
 from uol.datasets.own_columns import Columns, Kind, find_image_column, find_roles, melt_raters_in_rows
 from uol.datasets.tables import find_column, numbers, read_table, texts
 from uol.errors import CallError, UolError
 from uol.images.paths import find_images
-from uol.ratings.rated_images import Floats, RatedImages, Split
+from uol.ratings.rated_images import Floats, RatedImages
 from uol.ratings.ratings import Ratings
 from uol.ratings.scale import Scale
 
 Repeats = Literal["mean", "first", "last"]
 
 _MOST_LEVELS = 21
-_MOST_FOLDS = 50
 _PATH = " path of the image"  # no column of the table has this name: read_table strips leading spaces
-_VALIDATION = ("val", "valid", "validation", "dev")
 
 
 def load_own(
@@ -108,7 +107,7 @@ def load_own(
         histograms=None if ratings is None or levels is None else ratings.histogram(levels),
         levels=levels,
         groups=_groups(frame, columns, notes),
-        splits=_splits(first, columns, label),
+        splits={} if columns.split is None else make_splits(first[columns.split], label),
         ratings=None if columns.kind == "long" and columns.rater is None else ratings,
         notes=tuple(notes),
     )
@@ -303,27 +302,6 @@ def _groups(frame: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataF
     if varying:
         notes.append(f"columns that differ within an image were left out of the groups: {examples(varying)}")
     return words[~words.index.duplicated()].drop(columns=varying).reset_index(drop=True)
-
-
-def _splits(first: pd.DataFrame, columns: Columns, label: str) -> dict[str, Split]:
-    """Splits from a column: train and test (and validation), or the number of a fold to test on."""
-    if columns.split is None:
-        return {}
-    sides = np.array([side.lower() for side in texts(first[columns.split])])
-    values = sorted(set(sides) - {""})
-    if set(values) <= {"train", "training", "test", "testing", *_VALIDATION}:
-        train = np.flatnonzero(np.isin(sides, ("train", "training")))
-        found = {"split": Split(train, np.flatnonzero(np.isin(sides, ("test", "testing"))))}
-        validation = np.flatnonzero(np.isin(sides, _VALIDATION))
-        return found | ({"split-validation": Split(train, validation)} if validation.size else {})
-    if len(values) > _MOST_FOLDS:
-        raise UolError(
-            f"{label}: column {columns.split} has {len(values)} different values; at most {_MOST_FOLDS} are folds"
-        )
-    return {
-        f"fold-{value}": Split(np.flatnonzero((sides != value) & (sides != "")), np.flatnonzero(sides == value))
-        for value in values
-    }
 
 
 DATASET = DatasetInfo(

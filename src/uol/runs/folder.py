@@ -166,6 +166,15 @@ class RunFolder:
             with self.locked():
                 pass
 
+    def check_free(self) -> None:
+        """Refuse a folder with files that are no run's, such as photographs, unless a run has begun in it."""
+        if self.begun or not self.path.is_dir():
+            return
+        own = {path.name for path in vars(self).values()} | {"report.html"}
+        for entry in sorted(self.path.iterdir()):
+            if entry.name not in own and not entry.name.startswith(".") and not RunFolder(entry).begun:
+                raise CallError(f"{self.path}: a folder with other files in it ({entry.name}); choose another folder")
+
 
 def _remove_empty(folders: list[Path]) -> None:
     for folder in folders:

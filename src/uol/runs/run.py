@@ -114,6 +114,13 @@ def check_before_reading(recipe: Recipe, panels: int = 1) -> None:
         raise CallError(f"{recipe.init}: no such file of weights")
 
 
+def starts_at_random(recipe: Recipe) -> bool:
+    """Whether a backbone with published weights starts without any; timm's `test_` networks are meant to."""
+    name = recipe.model.backbone
+    published = timm.models.is_model_pretrained(name) and not name.startswith("test_")
+    return bool(published) and recipe.init is None and recipe.start == "backbone"
+
+
 def _check_ratings(rated: RatedImages) -> None:
     if not rated.rated:
         raise UolError(f"{rated.name}: nobody rated these images; training needs ratings")
