@@ -170,7 +170,7 @@ def test_results_of_one_row_have_the_same_panels(joint, tmp_path):
     second = result.provenance.panels[1].model_copy(update={"fingerprint": "other"})
     made = result.provenance.model_copy(update={"panels": [result.provenance.panels[0], second]})
     other = result.model_copy(update={"seed": 1, "provenance": made})
-    with pytest.raises(UolError, match="panels that trained together are others"):
+    with pytest.raises(UolError, match="panels that trained together differ from those"):
         check_together({tmp_path / "a.json": result, tmp_path / "b.json": other})
 
 

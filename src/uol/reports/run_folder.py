@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from uol.runs.folder import RunFolder, run_folders
 from uol.scoring.config import CONFIG
 from uol.scoring.panels import REFERENCES
 from uol.storage.csv_text import unguarded_frame
+from uol.storage.validation import read_object
 
 NUMBERS = ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY)
 
@@ -90,7 +90,7 @@ def read_runs(folder: str | os.PathLike[str]) -> list[Run]:
 
 def read_run(folder: RunFolder) -> Run:
     """Everything a report needs of one run folder."""
-    result = _read(folder.result, _json, _NOTHING)
+    result = _read(folder.result, read_object, _NOTHING)
     predictions = _read(folder.predictions, _predictions, None)
     complete = (
         None if predictions is None else predictions.loc[np.isfinite(predictions["score"] + predictions["value"])]
@@ -100,7 +100,7 @@ def read_run(folder: RunFolder) -> Run:
         name=folder.path.resolve().name,
         settings=_read(folder.recipe, _yaml, _NOTHING) or part(part(result, "provenance"), "settings"),
         result=result,
-        model=_read(folder.model / CONFIG, _json, _NOTHING),
+        model=_read(folder.model / CONFIG, read_object, _NOTHING),
         losses=losses if losses is not None and len(losses) else None,
         predictions=complete.reset_index(drop=True) if complete is not None and len(complete) else None,
         left_out=0 if predictions is None or complete is None else len(predictions) - len(complete),
@@ -133,15 +133,8 @@ def _read(path: Path, reader: Callable[[Path], T], missing: T) -> T:
         raise UolError(f"{path}: damaged, or not a file of a run ({reason})") from error
 
 
-def _json(path: Path) -> Mapping[str, Any]:
-    return _mapping(json.loads(path.read_text(encoding="utf-8")))
-
-
 def _yaml(path: Path) -> Mapping[str, Any]:
-    return _mapping(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-
-
-def _mapping(values: Any) -> Mapping[str, Any]:
+    values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     if not isinstance(values, Mapping):
         raise ValueError("names with values are expected")
     return values
@@ -173,7 +166,7 @@ def _evaluations(folder: RunFolder, result: Mapping[str, Any]) -> list[Mapping[s
     """Figures on other data sets: files of their own, and those in the result that have none."""
     found: list[Mapping[str, Any]] = []
     for path in folder.evaluation_files():
-        values = _read(path, _json, _NOTHING)
+        values = _read(path, read_object, _NOTHING)
         found.append({"data": path.stem, **part(values, "metrics"), **values})
     known = {str(row["data"]) for row in found}
     moved = part(result, "transfer")

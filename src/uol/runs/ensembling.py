@@ -18,13 +18,12 @@ from uol.runs.evaluation import Evaluation, evaluate, predictions_table
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import Lineage, teachers_together
-from uol.runs.predictions import spread_of, tested_parts
+from uol.runs.predictions import make_result
 from uol.runs.result import Member, Name, PanelData, Result
 from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
 from uol.scoring.folder import load_scorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
-from uol.storage.files import plain
 from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe, held_out_rows, stored_recipe
@@ -172,26 +171,11 @@ def result_of(
         "members": [member_of(member).model_dump() for member in fold.members],
         "panels": None if panels is None else [panel.model_dump() for panel in panels],
     }
-    return Result.model_validate(
-        plain(
-            {
-                "experiment": trained_on,
-                "method": named.pop() if len(named) == 1 else SEVERAL,
-                "recipe": name,
-                "trained_on": trained_on,
-                "split": fold.split,
-                "seed": min(result.seed for result in results),
-                "ensemble": len(results),
-                "metrics": figures,
-                "score_sd": float(np.std(rated.scores[split.test])),
-                "transfer": {},
-                "beside": on_panels or None,
-                "spread": spread_of(table, rated.scale).model_dump(),
-                **tested_parts(table, rated.fingerprint, fold.split),
-                "provenance": made,
-            }
-        )
-    )
+    return make_result(
+        table, figures, rated, fold.split, method=named.pop() if len(named) == 1 else SEVERAL, recipe=name,
+        trained_on=trained_on, seed=min(result.seed for result in results), ensemble=len(results),
+        beside=on_panels or None, provenance=made,
+    )  # fmt: skip
 
 
 def _panels(results: Sequence[Result]) -> list[PanelData] | None:

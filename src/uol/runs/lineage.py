@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from uol.errors import CallError, UolError
+from uol.errors import CallError
 from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.ratings.splits import WHOLE, choose_splits, find_split
 from uol.runs.folder import RunFolder
 from uol.runs.result import Data, Provenance, Result, Seen, Teacher, same_division
 from uol.scoring.config import CONFIG
 from uol.scoring.released import find_teacher, weights_digest
-from uol.storage.validation import check_values
+from uol.storage.validation import check_values, read_object
 from uol.training.recipe import Recipe, held_out_rows, stored_recipe
 
 
@@ -82,7 +81,8 @@ def read_lineage(folder: Path) -> Lineage | None:
         return Lineage.of(run.read_result())
     for path in (run.provenance, RunFolder(folder).provenance):
         if path.is_file():
-            return _read_provenance(path)
+            values = read_object(path)
+            return Lineage(values.get("recipe"), WHOLE, check_values(Provenance, values, path))
     return None
 
 
@@ -180,11 +180,3 @@ def _check_held_out(
 
 def _find_split(rated: RatedImages, name: str) -> Split | None:
     return choose_splits(rated, WHOLE)[WHOLE] if name == WHOLE else find_split(rated, name)
-
-
-def _read_provenance(path: Path) -> Lineage:
-    try:
-        values = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise UolError(f"{path}: not readable as JSON") from error
-    return Lineage(values.get("recipe"), WHOLE, check_values(Provenance, values, path))

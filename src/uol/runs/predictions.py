@@ -11,13 +11,15 @@ import pandas as pd
 
 from uol.errors import UolError
 from uol.ratings.metrics import mae, pearson, rmse
+from uol.ratings.rated_images import RatedImages
 from uol.ratings.splits import WHOLE
 from uol.runs.bootstrap import draws, replicated
-from uol.runs.evaluation import LENIENCY
+from uol.runs.evaluation import LENIENCY, Evaluation
 from uol.runs.folder import RunFolder
 from uol.runs.groups import groups_of
 from uol.runs.result import KnownRaters, Replicates, Result, Spread, Transfer
 from uol.storage.csv_text import unguarded_frame
+from uol.storage.files import plain
 
 PARTS = 40  # of the scale, in which predictions are counted: of width 0.1 on a scale of 1 to 5
 _NEAR = 1e-3  # figures of a table written with six digits are this near to those it was made for
@@ -40,6 +42,22 @@ def tested_parts(table: pd.DataFrame, data: str, split: str) -> dict[str, Any]:
         "replicates": replicates_of(table, data, split).model_dump(),
         "known_raters": None if known is None else known.model_dump(),
     }
+
+
+def make_result(table: pd.DataFrame, figures: Evaluation, rated: RatedImages, split: str, **identity: Any) -> Result:
+    """The result of a network from the predictions of its test images and their figures.
+
+    `identity` has what else a result states: method, recipe, trained_on, seed, ensemble, provenance, other panels.
+    """
+    values = {
+        "experiment": identity["trained_on"],
+        "split": split,
+        "metrics": figures,
+        "score_sd": float(np.std(table["score"].to_numpy())),
+        "transfer": {},
+        "spread": spread_of(table, rated.scale).model_dump(),
+    }
+    return Result.model_validate(plain(values | tested_parts(table, rated.fingerprint, split) | identity))
 
 
 def known_raters_of(table: pd.DataFrame, data: str, split: str) -> KnownRaters | None:

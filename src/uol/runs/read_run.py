@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from uol.errors import UolError
 from uol.runs.folder import RunFolder
 from uol.runs.predictions import fill_in_statistics
 from uol.runs.result import Makeup, Result, Transfer
-from uol.storage.validation import check_values
+from uol.storage.validation import check_values, read_object
 
 
 def read_run(run: RunFolder) -> Result:
@@ -19,7 +18,7 @@ def read_run(run: RunFolder) -> Result:
     changes: dict[str, Any] = {"transfer": dict(result.transfer)}
     trained = {result.trained_on, *result.provenance.learnt_from}
     for path in run.evaluation_files():
-        values = read_evaluation(path)
+        values = read_object(path)
         if "accuracy" in values:
             changes["makeup"] = check_values(Makeup, values, path)
         elif not values.get("unrated") and path.stem not in trained:
@@ -33,14 +32,3 @@ def transfer_of(path: Path, values: dict[str, Any]) -> Transfer:
     if found.split is not None:
         raise UolError(f"{path}: figures on the split {found.split} alone; tables report whole data sets")
     return found
-
-
-def read_evaluation(path: Path) -> dict[str, Any]:
-    """The values of a JSON file of a run folder."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UolError(f"{path}: not readable as JSON") from error
-    if not isinstance(values, dict):
-        raise UolError(f"{path}: not readable as an evaluation")
-    return values

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from uol.storage.files import plain, write_text
-from uol.storage.validation import read_validated
+from uol.storage.validation import Strict, read_validated
 
 PANEL, ANCHORING = "panel-", "anchoring-"  # how the names of files begin that hold something else than a result
 _LONG = 20  # values: a list with more is written as one line
@@ -23,11 +23,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Size = Annotated[float, Field(ge=0)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Metrics(_Part):
+class Metrics(Strict):
     """Figures on one set of images; None where undefined."""
 
     images: int = Field(ge=0)
@@ -41,7 +37,7 @@ class Metrics(_Part):
     dispersion_pc: Correlation | None
 
 
-class Replicates(_Part):
+class Replicates(Strict):
     """Bootstrap replicates of figures on test images (`uol.runs.bootstrap`); None where undefined."""
 
     pc: list[float] | None
@@ -49,7 +45,7 @@ class Replicates(_Part):
     rmse: list[float] | None
 
 
-class KnownRaters(_Part):
+class KnownRaters(Strict):
     """Figures of predictions that know the leniency of each image's raters, learnt from the training images.
 
     If not everybody rated every image, its mean depends on who did, which the image does not show.
@@ -61,14 +57,14 @@ class KnownRaters(_Part):
     replicates: Replicates
 
 
-class Others(_Part):
+class Others(Strict):
     """The images that are not of a group, and their correlation."""
 
     images: int = Field(ge=1)
     pc: Correlation | None
 
 
-class Group(_Part):
+class Group(Strict):
     """Figures within one group of images; `bias` is the mean of prediction − score."""
 
     images: int = Field(ge=1)
@@ -99,7 +95,7 @@ class PanelFigures(Metrics):
     known_raters: KnownRaters | None = Field(None, description="None if raters are unknown, or the same for all images")
 
 
-class Makeup(_Part):
+class Makeup(Strict):
     """How often the photograph with make-up scored as the answer says: `right` of `pairs`, one pair per person."""
 
     accuracy: Share
@@ -110,7 +106,7 @@ class Makeup(_Part):
     framing: str
 
 
-class Spread(_Part):
+class Spread(Strict):
     """How far predictions reach on the test images, and the panel's means there.
 
     Ends of both, and how many fall in each of equally wide parts of the scale.
@@ -122,7 +118,7 @@ class Spread(_Part):
     panel: list[int]
 
 
-class Data(_Part):
+class Data(Strict):
     """What a network was trained and tested on."""
 
     name: str
@@ -142,7 +138,7 @@ class PanelData(Data):
     left_out: int = Field(ge=0, description="training images with the very pixels of a test image of any panel")
 
 
-class Hardware(_Part):
+class Hardware(Strict):
     """What a network was trained with."""
 
     machine: str
@@ -151,7 +147,7 @@ class Hardware(_Part):
     torch: str
 
 
-class Member(_Part):
+class Member(Strict):
     """One network of an ensemble, and what is needed to train it again."""
 
     recipe: Name
@@ -164,7 +160,7 @@ class Member(_Part):
     settings: dict[str, Any]
 
 
-class Seen(_Part):
+class Seen(Strict):
     """A data set that a teacher learnt from, itself or from its own teachers, by which of its splits."""
 
     name: str
@@ -173,7 +169,7 @@ class Seen(_Part):
     division: str | None = None
 
 
-class Teacher(_Part):
+class Teacher(Strict):
     """A network that taught another: which it was, and what it learnt from; None if its folder does not say."""
 
     model: str
@@ -184,7 +180,7 @@ class Teacher(_Part):
     data: list[Seen] | None
 
 
-class Provenance(_Part):
+class Provenance(Strict):
     """Everything needed to repeat a result."""
 
     command: str
@@ -225,7 +221,7 @@ class Identity(NamedTuple):
     ensemble: int
 
 
-class Result(_Part):
+class Result(Strict):
     """What one network measured: its figures on the test images, on other data sets, and its provenance."""
 
     experiment: Name

@@ -21,7 +21,7 @@ from uol.runs.held_out import keep_held_out
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import check_teachers, teachers_used
 from uol.runs.multi_panel import PanelSplit, data_used, gather, joint_name, keep_panel, panels_used
-from uol.runs.predictions import spread_of, tested_parts
+from uol.runs.predictions import make_result
 from uol.runs.result import Name, Result, same_division
 from uol.runs.run import epochs_so_far, run
 from uol.storage import provenance
@@ -103,26 +103,10 @@ def train_and_test(
             if begun:
                 kept.log(f"stopped: {type(error).__name__}: {error}")
             raise
-        result = Result.model_validate(
-            plain(
-                {
-                    "experiment": trained_on,
-                    "method": recipe.method,
-                    "recipe": origin.recipe,
-                    "trained_on": trained_on,
-                    "split": name,
-                    "seed": recipe.seed,
-                    "ensemble": 1,
-                    "metrics": figures,
-                    "score_sd": float(np.std(test.rated.scores)),
-                    "transfer": {},
-                    "beside": on_others or None,
-                    "spread": spread_of(table, packed.rated.scale).model_dump(),
-                    **tested_parts(table, packed.rated.fingerprint, name),
-                    "provenance": made,
-                }
-            )
-        )
+        result = make_result(
+            table, figures, packed.rated, name, method=recipe.method, recipe=origin.recipe, trained_on=trained_on,
+            seed=recipe.seed, ensemble=1, beside=on_others or None, provenance=made,
+        )  # fmt: skip
         kept.write_result(result)
         kept.log(f"finished: PC {figures['pc']:.4f}")
         return result

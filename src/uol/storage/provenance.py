@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uol
-from uol.errors import CallError
+from uol.errors import CallError, UolError
 
 
 class Commit(NamedTuple):
@@ -41,6 +41,14 @@ def of_code(code: Commit) -> dict[str, str | bool | None]:
         "told": code.from_environment,
         "uol": uol.__version__,
     }
+
+
+def checked_out(what: str) -> str:
+    """The commit of this code; refuses code that nobody could check out to repeat `what`."""
+    code = commit()
+    if code.id is None or code.modified:
+        raise UolError(f"the code is not a git checkout or has uncommitted changes: nobody could repeat this {what}")
+    return code.id
 
 
 def check_reproducible() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 import uol
-from uol.errors import CallError, UolError
+from uol.errors import CallError
 from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.evaluation import Evaluation, evaluate
 from uol.runs.result import ANCHORING as PREFIX
@@ -18,17 +18,13 @@ from uol.scoring.base import FEWEST_ANCHORS, BaseScorer, Embedded
 from uol.scoring.released import find_model, fingerprint
 from uol.storage import provenance
 from uol.storage.files import write_json
-from uol.storage.validation import read_validated
+from uol.storage.validation import Strict, read_validated
 from uol.training.predictions import Predictions
 
 SIZES = (10, 30, 100, 300)
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Figures(_Part):
+class Figures(Strict):
     """Figures on the test images, in units of the model's own scale; None where undefined."""
 
     pc: float | None
@@ -39,7 +35,7 @@ class Figures(_Part):
     dispersion_pc: float | None
 
 
-class Point(_Part):
+class Point(Strict):
     """Means over draws of anchors, and standard deviations.
 
     `anchors` is 0 for the model as it is, with scores mapped linearly between the two scales.
@@ -51,7 +47,7 @@ class Point(_Part):
     sd: Figures
 
 
-class Anchoring(_Part):
+class Anchoring(Strict):
     """A model's curve on one panel, with what it takes to repeat it."""
 
     name: Name
@@ -137,9 +133,7 @@ def measure_anchoring(
     from uol.scoring.folder import load_model
     from uol.training.packed import PackedImages
 
-    code = provenance.commit()
-    if code.id is None or code.modified:
-        raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this curve")
+    code = provenance.checked_out("curve")
     folder = find_model(model)
     scorer = load_model(folder)
     lineage = read_lineage(folder)
@@ -159,8 +153,8 @@ def measure_anchoring(
         seed=0,
         points=points,
         command=provenance.command(),
-        commit=code.id,
-        told=code.from_environment,
+        commit=code,
+        told=provenance.commit().from_environment,
         uol=uol.__version__,
         hardware=Hardware.model_validate(provenance.hardware()),
         made=provenance.now(),

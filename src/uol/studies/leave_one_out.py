@@ -8,25 +8,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from uol.errors import CallError, UolError
 from uol.ratings.scale import Scale
 from uol.runs.folder import RunFolder
 from uol.runs.predictions import check_predictions, fill_in_transfer, read_predictions
-from uol.runs.read_run import read_evaluation, transfer_of
+from uol.runs.read_run import transfer_of
 from uol.runs.result import Data, Name, Provenance, Transfer, write_result
 from uol.runs.result_checks import check_repeatable
-from uol.storage.validation import check_values, read_validated
+from uol.storage.validation import Strict, check_values, read_object, read_validated
 from uol.studies.kept_predictions import Added, Tables, keep_tables
 
 LEAVE_ONE_OUT = "leave-one-out"  # the folder of these results, and the name of their table
 
 
-class LeftOut(BaseModel):
+class LeftOut(Strict):
     """Figures on all images of a panel that trained nothing, by the panel that reads them."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     experiment: Literal["leave-one-out"]
     method: Name
@@ -87,7 +85,7 @@ def add_left_out(folder: Path, results: Path, replace: bool = False, recipe: str
 
 def _read_whole_run(run: RunFolder, recipe: str | None) -> list[tuple[LeftOut, Tables]]:
     """One result for each data set that a run was tested on, with its predictions by the panel that reads."""
-    values = read_evaluation(run.provenance)
+    values = read_object(run.provenance)
     made = check_values(Provenance, values, run.provenance)
     names = [panel.name for panel in made.panels or ()] or [made.data.name]
     readings: dict[str, dict[str, Transfer]] = {}
@@ -95,7 +93,7 @@ def _read_whole_run(run: RunFolder, recipe: str | None) -> list[tuple[LeftOut, T
     for panel in names:
         place = run if panel == names[0] else run.panel(panel)
         for path in place.evaluation_files():
-            figures = read_evaluation(path)
+            figures = read_object(path)
             if "accuracy" in figures or figures.get("unrated") or path.stem in made.learnt_from:
                 continue
             table = place.evaluation_table(path.stem)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 import uol
 from uol.errors import CallError, UolError
@@ -24,7 +24,7 @@ from uol.runs.result_checks import check_repeatable
 from uol.storage import provenance
 from uol.storage.csv_text import unguarded_frame
 from uol.storage.files import write_json
-from uol.storage.validation import read_validated
+from uol.storage.validation import Strict, read_validated
 from uol.studies.plans import BASE, PLANS
 
 Floats = npt.NDArray[np.float64]
@@ -66,11 +66,7 @@ def panel_agreement(scores: Mapping[str, npt.ArrayLike]) -> dict[str, Agreement]
     return found
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Member(_Part):
+class Member(Strict):
     """How far a method agrees with the panel: means over folds, and each fold's; `pc_others` leaves itself out."""
 
     pc: Correlation
@@ -78,7 +74,7 @@ class Member(_Part):
     pc_folds: list[Correlation]
 
 
-class Network(_Part):
+class Network(Strict):
     """A network that the panel heard, and where it came from."""
 
     method: str
@@ -89,7 +85,7 @@ class Network(_Part):
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
 
 
-class Panel(_Part):
+class Panel(Strict):
     """One panel on one data set, with what it takes to repeat it."""
 
     name: Name
@@ -130,9 +126,7 @@ def make_panel(
         )
     agreed = {split: panel_agreement(_aligned(found, f"{runs}, {split}")) for split, found in sorted(whole.items())}
     images = len(next(iter(next(iter(whole.values())).values())))
-    code = provenance.commit()
-    if code.id is None or code.modified:
-        raise UolError("the code is not a git checkout or has uncommitted changes: nobody could repeat this panel")
+    code = provenance.checked_out("panel")
     return Panel(
         name=name,
         data=data,
@@ -142,7 +136,7 @@ def make_panel(
         members={method: _member([found[method] for found in agreed.values()]) for method in methods},
         networks=[network for network in networks if network.split in whole],
         command=provenance.command(),
-        commit=code.id,
+        commit=code,
         uol=uol.__version__,
         made=provenance.now(),
     )
