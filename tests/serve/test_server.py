@@ -54,7 +54,6 @@ def test_only_loopback_names_are_served_on_a_loopback_address():
 
 def test_a_port_in_use_is_one_line():
     with listen("127.0.0.1", 0) as first, pytest.raises(CallError, match="choose another --port"):
-        first.listen()
         listen("127.0.0.1", first.getsockname()[1])
 
 

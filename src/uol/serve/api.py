@@ -130,7 +130,7 @@ def create_app(
     service: Service,
     token: str | None = None,
     hosts: frozenset[str] | None = None,
-    log: Callable[[str], None] | None = None,
+    log: Callable[[dict[str, Any]], None] | None = None,
 ) -> FastAPI:
     """The application: routes, the page and what surrounds them."""
 
@@ -153,9 +153,11 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
+    panels = [panel.name for panel in service.facts.panels]
+
     @app.post(
         "/v1/score", response_model=list[ScoreAnswer], responses={200: {"content": _TABLE}, **_REFUSALS},
-        openapi_extra=request_body(ScoreBody), tags=["images"],
+        openapi_extra=request_body(ScoreBody, [*panels, ALL_PANELS]), tags=["images"],
     )  # fmt: skip
     async def score(request: Request) -> Response:
         """Score images, each with an interval: the rows of `uol score --json`, or CSV if `Accept` is text/csv."""
@@ -165,7 +167,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
     @app.post(
         "/v1/rank", response_model=list[RankAnswer], responses={200: {"content": _TABLE}, **_REFUSALS},
-        openapi_extra=request_body(RankBody), tags=["images"],
+        openapi_extra=request_body(RankBody, panels), tags=["images"],
     )  # fmt: skip
     async def rank(request: Request) -> Response:
         """Rank images from best to worst: the rows of `uol rank --json`, or CSV if `Accept` is text/csv."""
@@ -173,15 +175,15 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         return _rows(request, rank_rows(rows), job.RANK_COLUMNS)
 
     @app.post(
-        "/v1/compare", response_model=CompareAnswer, responses=_REFUSALS, openapi_extra=request_body(CompareBody),
-        tags=["images"],
+        "/v1/compare", response_model=CompareAnswer, responses=_REFUSALS, tags=["images"],
+        openapi_extra=request_body(CompareBody, panels),
     )  # fmt: skip
     async def compare(request: Request) -> Response:
         """Compare two images: what `uol compare --json` prints."""
         return _json(await service.answer(request, CompareBody, service.compare))
 
     @app.post(
-        "/v1/explain", response_class=Response, openapi_extra=request_body(ExplainBody), tags=["images"],
+        "/v1/explain", response_class=Response, openapi_extra=request_body(ExplainBody, panels), tags=["images"],
         responses={200: {"content": {"image/png": {}}, "description": "A picture"}, **_REFUSALS},
     )  # fmt: skip
     async def explain(request: Request) -> Response:

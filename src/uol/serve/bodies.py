@@ -120,7 +120,7 @@ def _sorted_parts(form: FormData) -> tuple[list[UploadFile], dict[str, Any]]:
             raise RefusedError(422, f"{clean_name(name)}: {wrong}")
         elif name in values:
             raise RefusedError(422, f"{clean_name(name)}: given twice")
-        else:
+        elif value:  # a field that was left empty has its default
             values[name] = _box(value) if name == "box" else value
     return files, values
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import json
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -48,11 +46,11 @@ class Guard:
         token: str | None = None,
         hosts: frozenset[str] | None = None,
         public: frozenset[str] = frozenset(),
-        log: Callable[[str], None] | None = None,
+        log: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self._app, self._metrics = app, metrics
         self._token, self._hosts, self._public = token, hosts, public
-        self._log = log or (lambda line: print(line, file=sys.stderr, flush=True))
+        self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,7 +93,6 @@ class Guard:
         self._metrics.requests.labels(route, str(status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
         line: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "method": scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "other",
             "route": route,
             "status": status,
@@ -105,7 +102,8 @@ class Guard:
             line["images"] = scope[IMAGES]
         if failure is not None:
             line["failure"] = failure
-        self._log(json.dumps(line))
+        if self._log is not None:
+            self._log(line)
 
 
 def is_loopback(host: str) -> bool:

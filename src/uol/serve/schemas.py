@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -156,17 +157,30 @@ class ExplainBody(_Strict):
     box: Box | None = None
 
 
-def request_body(kind: type[BaseModel]) -> dict[str, Any]:
+def request_body(kind: type[BaseModel], panels: Sequence[str]) -> dict[str, Any]:
     """The OpenAPI description of a body that is JSON, or a form with the same fields and the images as files."""
     described = kind.model_json_schema(ref_template="#/components/schemas/{model}")
     described.pop("$defs", None)
-    images = described["properties"]["images"]
+    fields = described["properties"]
+    names = {"type": "string", "enum": list(panels)}
+    fields["panel"] = {**fields["panel"], "anyOf": [names, {"type": "null"}]}
+    # A form has no null: what is left out, or empty, has its default.
+    form = {name: _without_null(field) for name, field in fields.items()}
     files = {"type": "array", "items": {"type": "string", "contentMediaType": "application/octet-stream"}}
-    files |= {key: images[key] for key in ("minItems", "maxItems") if key in images}
-    form = {**described, "properties": {**described["properties"], "images": files}}
+    form["images"] = files | {key: value for key, value in fields["images"].items() if key in ("minItems", "maxItems")}
     return {
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": described}, "multipart/form-data": {"schema": form}},
+            "content": {
+                "application/json": {"schema": described},
+                "multipart/form-data": {"schema": {**described, "properties": form}},
+            },
         }
     }
+
+
+def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
+    if not kinds:
+        return field
+    return {**{key: value for key, value in field.items() if key not in ("anyOf", "default")}, **kinds[0]}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +17,7 @@ from uol.errors import CallError
 from uol.serve.api import Service, create_app
 from uol.serve.guard import allowed_hosts, is_loopback
 from uol.serve.limits import Limits
+from uol.serve.log import Log, LogHandler
 
 _BACKLOG = 256
 _KEEP_ALIVE = 15  # seconds that a connection may stay open without a request
@@ -36,6 +38,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host.strip("[]"), port))
+        listening.listen(_BACKLOG)  # now: who sees the address may ask at once
     except OSError as error:
         listening.close()
         raise CallError(f"{host}:{port}: cannot be used ({error.strerror or error}); choose another --port") from error
@@ -48,10 +51,11 @@ def serve(
     host: str,
     token: str | None = None,
     more_hosts: tuple[str, ...] = (),
-    log: Callable[[str], None] | None = None,
 ) -> None:
     """Answer requests until the process is asked to end; those that were accepted are answered first."""
-    app = create_app(service, token, allowed_hosts(host, more_hosts), log)
+    log = Log()
+    app = create_app(service, token, allowed_hosts(host, more_hosts), log.write)
+    logging.getLogger().addHandler(LogHandler(log))
     config = uvicorn.Config(
         app,
         http=_protocol(service.limits),
@@ -67,7 +71,10 @@ def serve(
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=int(service.limits.seconds + service.limits.body_seconds) + 5,
     )
-    _Server(config).run(sockets=[listening])
+    try:
+        _Server(config).run(sockets=[listening])
+    finally:
+        log.close()
 
 
 class _Server(uvicorn.Server):
