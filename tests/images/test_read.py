@@ -98,6 +98,17 @@ def test_exif_orientation_is_honoured(tmp_path, ramp):
     assert np.abs(np.asarray(read_image(tmp_path / "turned.jpg"), int) - np.asarray(ramp, int)).mean() < 3
 
 
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+def test_an_image_is_turned_once(tmp_path, ramp, suffix):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = tmp_path / f"turned.{suffix}"
+    ramp.transpose(Image.Transpose.ROTATE_90).save(path, exif=exif)
+    again = read_image(read_image(path))
+    assert again.size == ramp.size
+    assert np.abs(np.asarray(again, int) - np.asarray(ramp, int)).mean() < 4
+
+
 def test_other_modes(tmp_path, ramp):
     grey = np.asarray(ramp.convert("L"), np.int64)
     Image.fromarray((grey * 257).astype(np.uint16)).save(tmp_path / "sixteen.png")

@@ -29,6 +29,7 @@ _NO_FILES = {
     stat.S_ISBLK: "a device",
 }  # fmt: skip
 _ORIENTATION = 0x0112  # the EXIF tag of how the camera was held
+_METADATA = frozenset({"exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"})  # can state an orientation
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
     5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
@@ -148,11 +149,16 @@ def _open(file: Any, formats: tuple[str, ...] | None = None) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
+    """An image turned as its metadata states; it states nothing afterwards, or it would be turned again."""
     try:
         turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # damaged EXIF does not damage the picture
         turn = None
-    return image if turn is None else image.transpose(turn)
+    if turn is None:
+        return image
+    turned = image.transpose(turn)
+    turned.info = {key: value for key, value in turned.info.items() if key not in _METADATA}
+    return turned
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
