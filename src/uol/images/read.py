@@ -150,6 +150,7 @@ def _open(file: Any, formats: tuple[str, ...] | None = None) -> Image.Image:
 
 def _upright(image: Image.Image) -> Image.Image:
     """An image turned as its metadata states; it states nothing afterwards, or it would be turned again."""
+    image.load()  # Pillow turns TIFF files itself when it reads their pixels
     try:
         turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # damaged EXIF does not damage the picture
