@@ -18,6 +18,11 @@ class CallError(UolError):
 OF_TRAINING = frozenset({"lightning", "timm", "torch", "torchvision"})  # packages of the extra `train`
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, which has an s unless the number is 1: "1 image", "2 images"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def install(extra: str) -> str:
     """What installs an extra where uol is installed, from a clone too."""
     return f"pip install 'uol[{extra}]'"
@@ -28,6 +33,12 @@ class MissingTorchError(UolError):
 
     def __init__(self, what: str, extra: str = "train") -> None:
         super().__init__(f"{what} needs torch: {install(extra)}")
+
+
+class StoppedError(UolError):
+    """Ctrl-C, in a command that can say how far it came."""
+
+    exit_code = 130
 
 
 class ImageError(UolError):

@@ -247,7 +247,7 @@ def test_a_missing_file_among_several_costs_only_its_row(uol, model_folder, imag
     assert code == 1
     assert [row["error"] is None for row in rows] == [True, False, False, True]
     assert "no such image file" in rows[1]["error"]
-    assert "passed over 1 others: 1 .mov" in err
+    assert "passed over 1 other: 1 .mov" in err
     code, out, err = uol("score", gone, tmp_path / "nowhere.jpg", "--model", model_folder, "--json")
     assert (code, out) == (2, "")
     assert "gone.jpg: no such file or folder" in err
@@ -369,3 +369,17 @@ def test_ratings_against_the_models_order_are_remarked_on(uol, model_folder, ima
     )
     assert code == 0
     assert "hardly follow the model's order" in err
+    assert ("are they reversed?" in err) == ("(PC -" in err)
+
+
+def test_python_runs_the_package_as_the_command():
+    ran = subprocess.run([sys.executable, "-m", "uol", "--version"], capture_output=True, text=True, check=True)
+    import uol as package
+
+    assert ran.stdout == package.__version__ + "\n"
+
+
+def test_a_printed_error_names_the_image_once(uol, model_folder, tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"nothing")
+    code, out, _ = uol("score", tmp_path / "broken.jpg", "--model", model_folder)
+    assert (code, out.count("broken.jpg")) == (1, 1)

@@ -94,3 +94,26 @@ def test_a_begun_run_with_notes_is_resumed(train, trained_on, tmp_path):
     (tmp_path / "run" / "recipe.yaml").write_text("base: demo\n")
     (tmp_path / "run" / "notes.txt").write_text("mine")
     assert train("--json")[:2] == (0, json.dumps([]) + "\n")
+
+
+def test_ctrl_c_says_how_to_go_on(train, uol, model_folder, image_files, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("uol.runs.train_and_test.train_and_test", stop)
+    code, _, err = train()
+    assert (code, err.splitlines()[-1]) == (130, "uol: interrupted; run the same command to resume")
+    monkeypatch.setattr("uol.scoring.job.score_files", stop)
+    score = ("score", image_files, "--model", model_folder)
+    assert uol(*score) == (130, "", "uol: interrupted after 0 of 10 images\n")
+    code, _, err = uol(*score, "--out", tmp_path / "scores.csv")
+    assert (code, err) == (130, "uol: interrupted after 0 of 10 images; run the same command to resume\n")
+
+
+def test_an_unfinished_run_is_no_model_yet(uol, image_files, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "recipe.yaml").write_text("base: demo\n")
+    for call in (("score", image_files, "--model", run), ("evaluate", run, "--data", "synthetic")):
+        code, _, err = uol(*call)
+        assert (code, "a run without a model folder: it has not finished" in err) == (2, True), err

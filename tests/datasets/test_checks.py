@@ -122,7 +122,7 @@ def test_scores_and_splits_that_teach_nothing(rated):
     overlap = replace(rated, splits={"odd": Split(np.array([0, 1, 2]), np.array([2, 3]))})
     report = check(overlap)
     assert report.splits[0].shared == ["2.png"]
-    assert report.problems == ["split odd: 1 images both train and test: 2.png"]
+    assert report.problems == ["split odd: 1 image in both train and test: 2.png"]
     assert not report.splits[0].leaks
 
 

@@ -65,8 +65,8 @@ def test_match_names_notes_what_does_not_fit():
     matched = match_names(["top", "same.jpg", "gone.jpg", "top"], INDEX, "t.csv", notes)
     assert matched == {"top": FOLDER / "top.PNG"}
     assert notes == [
-        "1 images of t.csv have no file and were left out: gone.jpg",
-        "1 images of t.csv fit several files and were left out (name their sub-folders): same.jpg",
+        "left out: 1 image of t.csv without a file: gone.jpg",
+        "left out: 1 image of t.csv with several files (name their sub-folders): same.jpg",
     ]
     with pytest.raises(UolError, match=r"no image of t\.csv is in faces: .* such as 'x1', .* such as 'a/One Two\.jpg'"):
         match_names(["x1"], INDEX, "t.csv", notes)

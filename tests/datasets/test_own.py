@@ -71,11 +71,11 @@ def test_long_table_with_subfolders_gaps_and_unknown_images(folder, table):
     assert images.groups.to_dict("list") == {"age": ["20", "30"]}
     assert images.notes == (
         "read as a long table: images in column Stimulus, raters in Participant, ratings in Response",
-        "1 images of ratings.csv have no file and were left out: gone.jpg",
-        "1 of 6 rows were left out with the images that have no file",
+        "left out: 1 image of ratings.csv without a file: gone.jpg",
+        "left out: 1 of 6 rows, with the images that have no file",
         "scale guessed from the data: 1 to 7",
-        "2 rows have no rating and were left out",
-        "1 images have no rating and were left out: m/003.jpg",
+        "left out: 2 rows without a rating",
+        "left out: 1 image without a rating: m/003.jpg",
         "columns that differ within an image were left out of the groups: sex",
     )
 

@@ -232,11 +232,11 @@ def test_what_was_left_out_is_counted(folder, tmp_path):
     file.write_text("Study 3\n" + text(pd.concat([DOUBLE, BLANK.tail(2), more])))
     notes = " | ".join(load_own(folder, file).notes)
     for words in (
-        "1 rows above the header were passed over: Study 3",
-        "2 of 105 rows were left out with the images that have no file",
-        "2 rows have no image in column image",
-        "1 rows have no rating",
-        "5 rows repeat an image and its rater with the same ratings and count once",
+        "passed over: 1 row above the header: Study 3",
+        "left out: 2 of 105 rows, with the images that have no file",
+        "left out: 2 rows without an image in column image",
+        "left out: 1 row without a rating",
+        "5 repetitions of an image and its rater with the same ratings: counted once",
     ):
         assert words in notes
 

@@ -48,9 +48,9 @@ def test_votes_index_the_images(folder):
     assert votes.voter == ["ann", "bob", "ann"]
     assert len(votes) == 3
     assert votes.notes == (
-        "1 images of votes.csv have no file and were left out: gone",
-        "1 of 5 rows were left out: an image has no name or no file",
-        "1 rows have no winner and were left out",
+        "left out: 1 image of votes.csv without a file: gone",
+        "left out: 1 of 5 rows, where an image has no name or no file",
+        "left out: 1 row without a winner",
     )
 
 

@@ -215,7 +215,7 @@ def test_a_folder_says_what_it_passed_over(tmp_path, ramp):
     lines = []
     assert find_images(tmp_path, lines.append) == [tmp_path / "a.jpg"]
     assert lines == [
-        f"{tmp_path}: 1 images; passed over 9 others: 2 .mov, 1 .txt, 1 hidden, 1 hidden folders, 1 linked folders, "
+        f"{tmp_path}: 1 image; passed over 9 others: 2 .mov, 1 .txt, 1 hidden, 1 hidden folders, 1 linked folders, "
         "1 links to nothing, 1 pipes or devices, 1 without an ending"
     ]
     with pytest.raises(CallError, match=r"no images in this folder \(passed over: 1 .txt; looked for"):

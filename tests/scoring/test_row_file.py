@@ -171,6 +171,18 @@ def test_wrong_names_and_places(tmp_path):
         pass
 
 
+def test_the_file_that_was_asked_for_is_named_where_nothing_can_be_written(tmp_path, inputs, monkeypatch):
+    def full(path, text):
+        raise UolError(f"cannot write {path}: No space left") from OSError(28, "No space left")
+
+    monkeypatch.setattr("uol.scoring.row_file.write_text", full)
+    with (
+        pytest.raises(UolError, match=r"^cannot write .*/scores\.csv: No space left$"),
+        RowFile(tmp_path / "scores.csv", JOB, COLUMNS),
+    ):
+        pass
+
+
 def test_csv_leaves_unknown_cells_empty():
     assert as_csv([{"image": "a", "value": None}], COLUMNS) == "image,face,value,error\na,,,\n"
 

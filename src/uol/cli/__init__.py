@@ -35,6 +35,9 @@ app.command("export")(export.export)
 app.command("serve")(serve.serve)
 app.add_typer(experiment.app, name="experiment")
 
+_INTERRUPTED = 130
+_RESUMED = ("train", "experiment run", "data align")
+
 _state = {"debug": False}
 
 
@@ -70,8 +73,11 @@ def main() -> None:
             missing = MissingTorchError(f"uol {command}", "export" if command == "export" else "train")
             _fail(str(missing), missing.exit_code)
         _fail(f"{error.name} is not installed: pip install {error.name}", 1)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:  # typer's code for Ctrl-C
+            raise
+        resume = "; run the same command to resume" if _command() in _RESUMED else ""
+        _fail(f"interrupted{resume}", _INTERRUPTED)
     except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -246,7 +246,7 @@ def align(
     else:
         print_table(
             [{"images": len(rows), "aligned": len(rows) - len(failed), "doubtful": doubtful, "failed": len(failed)}],
-            {"images": "images", "aligned": "aligned", "doubtful": "doubtful", "failed": "without a face"},
+            {"images": "images", "aligned": "aligned", "doubtful": "doubtful", "failed": "failed"},
         )
         for row in failed[:20]:
             say(f"uol: {row['problems']}")

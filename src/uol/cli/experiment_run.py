@@ -18,7 +18,7 @@ from uol.cli.options import (
     TakesOption,
 )
 from uol.cli.output import check_results, print_json, print_table, progress_bar, say
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, counted
 
 if TYPE_CHECKING:
     from uol.studies.runner import Job, Outcome
@@ -75,7 +75,7 @@ def run(
     rated = datasets.load(plan.trained_on, root)
     jobs = jobs_of(rows, rated, fold or [], seed)
     place = out or Path("runs") / name
-    say(f"{plan.title}: {len(jobs)} networks on {rated.name}, in {place}")
+    say(f"{plan.title}: {counted(len(jobs), 'network')} on {rated.name}, in {place}")
     say(f"protocol: {plan.protocol}")
     left_out = [other for other in plan.tested_on if other not in {given.name for given in others}]
     if left_out:
@@ -91,7 +91,7 @@ def run(
 
     def report(epoch: EpochReport) -> None:
         if epoch.epoch == 1:
-            words = f"{epoch.epochs} epochs, the first in {epoch.seconds:.1f} s"
+            words = f"{counted(epoch.epochs, 'epoch')}, the first in {epoch.seconds:.1f} s"
             say(f"[{len(done) + 1} of {len(jobs)}] {jobs[len(done)]}: {words}")
 
     bench = Bench(

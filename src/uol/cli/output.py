@@ -25,11 +25,6 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun, which has an s unless the number is 1: "1 image", "2,000 images"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def load(chosen: DataChoice) -> RatedImages:
     """Load a data set and say what its loader skipped or repaired."""
     rated = chosen.load()

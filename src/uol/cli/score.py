@@ -28,7 +28,7 @@ from uol.cli.options import (
 )
 from uol.cli.output import check_page, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
-from uol.errors import CallError, ImageError
+from uol.errors import CallError, ImageError, StoppedError, counted
 from uol.scoring.released import ALL_PANELS, DEFAULT
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def score(
         for path in explain_rows(scorer, [row for row in rows if row["error"] is None], explain):
             say(f"picture: {path}")
     if out is not None:
-        say(f"{len(rows)} rows: {out}")
+        say(f"{counted(len(rows), 'row')}: {out}")
     if out is None or as_json or as_csv:
         _print(rows, as_json, as_csv, scorer if all_panels else None)
     _finish(rows)
@@ -164,7 +164,7 @@ def rank(
     rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     if out is not None:
         write_rows(out, rows, RANK_COLUMNS)
-        say(f"{len(rows)} rows: {out}")
+        say(f"{counted(len(rows), 'row')}: {out}")
     if html is not None:
         from uol.reports.contact_sheet import write_contact_sheet
 
@@ -205,7 +205,8 @@ def anchor(
     save_anchored(anchored, out, find_model(model))
     figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
     if not figures["pc"] >= _LOW:
-        say(f"uol: these ratings hardly follow the model's order (PC {figures['pc']:.2f}); are they reversed?")
+        doubt = "are they reversed?" if figures["pc"] < 0 else "the scale means little"
+        say(f"uol: these ratings hardly follow the model's order (PC {figures['pc']:.2f}); {doubt}")
     row: dict[str, object] = {"model": str(out), **figures}
     if as_json:
         print_json(row)
@@ -241,8 +242,7 @@ def _score(
             return score_job(scorer, model, paths, out, all_faces, face_cache, all_panels, report)
         except KeyboardInterrupt:
             resume = "" if out is None else "; run the same command to resume"
-            say(f"interrupted after {done} of {len(paths)} images{resume}")
-            raise
+            raise StoppedError(f"interrupted after {done} of {counted(len(paths), 'image')}{resume}") from None
 
 
 def _check_format(as_json: bool, as_csv: bool) -> None:
@@ -269,7 +269,10 @@ def _print(rows: Sequence[ScoreRow], as_json: bool, as_csv: bool, of_panels: Bas
     names = [] if of_panels is None else [panel.name for panel in of_panels.panels]
     shown = [
         {**row, **{name: _with_interval(row, name) for name in names}, "place": row_file.flat(row["face"])}
-        | {"tie": "=" if row.get("tied") else ""}
+        | {
+            "tie": "=" if row.get("tied") else "",
+            "error": row["error"] and row["error"].removeprefix(f"{row['image']}: "),
+        }
         for row in rows
     ]
     hidden = set() if len({row["image"] for row in rows}) < len(rows) else {"place"}
@@ -296,7 +299,8 @@ def _finish(rows: Sequence[ScoreRow]) -> None:
     if len(doubtful) > _MOST_DOUBTS:
         say(f"… and {len(doubtful) - _MOST_DOUBTS} more doubtful faces (`problems` in --json and --csv)")
     if failed := _failed(rows):
-        say(f"uol: {failed} of {len({row['image'] for row in rows})} images could not be scored")
+        images = counted(len({row["image"] for row in rows}), "image")
+        say(f"uol: {failed} of {images} could not be scored")
         raise typer.Exit(1)
 
 

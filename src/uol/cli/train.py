@@ -20,9 +20,9 @@ from uol.cli.options import (
     SplitOption,
     data_option,
 )
-from uol.cli.output import count, load, print_json, print_table, progress_bar, say
+from uol.cli.output import load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
-from uol.errors import CallError
+from uol.errors import CallError, counted
 
 if TYPE_CHECKING:
     from uol.order.config import ModelConfig
@@ -91,17 +91,19 @@ def train(
             for other in others:
                 check_teachers(own, *other, None)
     if split is None and not rated.splits:
-        say(f"no split: all {count(len(rated), 'image')} train and none test; `uol data split` makes folds for --folds")
+        images = counted(len(rated), "image")
+        say(f"no split: all {images} train and none test; `uol data split` makes folds for --folds")
     if starts_at_random(settings) and not all(folder.finished for folder in folders.values()):
         say(f"random weights: {settings.model.backbone} starts untrained; --init timm or a file is strongly advised")
     packed = _pack(rated, settings.model)
     also = []
     for panel, name, parts in others:
         also.append(PanelSplit(_pack(panel, settings.model), name, parts))
-        say(f"also trained on {panel.name}, {name}: {len(parts.train)} images")
+        say(f"also trained on {panel.name}, {name}: {counted(len(parts.train), 'image')}")
     rows: list[dict[str, Any]] = []
     for name, parts in splits.items():
-        say(f"{settings.method} on {rated.name}, {name}: {len(parts.train)} images, {settings.epochs} epochs")
+        images, epochs = counted(len(parts.train), "image"), counted(settings.epochs, "epoch")
+        say(f"{settings.method} on {rated.name}, {name}: {images}, {epochs}")
         with progress_bar("training", settings.epochs) as update:
             result = train_and_test(
                 packed, name, parts, settings, folders[name].path, Origin(Path(recipe).stem, asked),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from uol.datasets.dataset_info import examples
 from uol.datasets.near_duplicates import SAME, SIDE, connected, grey_square, near_pairs, perceptual_hashes
-from uol.errors import CallError, ImageError
+from uol.errors import CallError, ImageError, counted
 from uol.images.read import ImageLike, Images, read_image
 from uol.ratings.rated_images import Indices, RatedImages, Split
 
@@ -270,7 +270,8 @@ def _problems(rated: RatedImages, unreadable: Sequence[Unreadable], splits: Sequ
     for split in splits:
         if split.shared:
             problems.append(
-                f"split {split.split}: {len(split.shared)} images both train and test: {examples(split.shared)}"
+                f"split {split.split}: {counted(len(split.shared), 'image')} in both train and test: "
+                + examples(split.shared)
             )
         copies = [f"{leak.test} = {leak.train}" for leak in split.leaks if leak.exact]
         if copies:

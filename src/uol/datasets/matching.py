@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from uol.datasets.dataset_info import examples
-from uol.errors import UolError
+from uol.errors import UolError, counted
 from uol.images.read import SUFFIXES
 
 
@@ -55,10 +55,10 @@ def match_names(names: Iterable[str], index: ImageIndex, table: str, notes: list
             f"the folder files such as {next(iter(index)).relative_to(index.folder).as_posix()!r}"
         )
     if unmatched:
-        notes.append(f"{len(unmatched)} images of {table} have no file and were left out: {examples(unmatched)}")
+        notes.append(f"left out: {counted(len(unmatched), 'image')} of {table} without a file: {examples(unmatched)}")
     if ambiguous:
         notes.append(
-            f"{len(ambiguous)} images of {table} fit several files and were left out (name their sub-folders): "
+            f"left out: {counted(len(ambiguous), 'image')} of {table} with several files (name their sub-folders): "
             + examples(ambiguous)
         )
     return matched

@@ -18,7 +18,7 @@ from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.missing_codes import doubtful_values, guess_scale
 from uol.datasets.own_columns import Columns, Kind, find_image_column, find_roles, melt_raters_in_rows
 from uol.datasets.tables import find_column, numbers, read_table, texts
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, counted
 from uol.images.paths import find_images
 from uol.ratings.rated_images import Floats, RatedImages
 from uol.ratings.ratings import Ratings
@@ -83,9 +83,9 @@ def load_own(
     notes.insert(0, columns.described())
     lost, blank = sum(bool(name) and name not in matched for name in names), names.count("")
     if lost:
-        notes.append(f"{lost} of {len(names)} rows were left out with the images that have no file")
+        notes.append(f"left out: {lost} of {counted(len(names), 'row')}, with the images that have no file")
     if blank:
-        notes.append(f"{blank} rows have no image in column {column} and were left out")
+        notes.append(f"left out: {counted(blank, 'row')} without an image in column {column}")
     paths = pd.Series([matched.get(name) for name in names], frame.index, dtype=object)
     frame = frame.assign(**{_PATH: paths}).dropna(subset=[_PATH])
     values = _values(frame, columns, label, missing)
@@ -146,7 +146,8 @@ def _scale(
         value = values[row, column]
         raise UolError(
             f"{label}, row {frame.index[row]}: {value:g} in column {columns.values[column]} is not within the scale "
-            f"{scale.low:g} to {scale.high:g}; correct it, or add --read missing={value:g} if it stands for no rating"
+            f"{scale.low:g} to {scale.high:g}; correct it or widen --scale, or add --read missing={value:g} if it "
+            "stands for no rating"
         )
     return scale
 
@@ -190,10 +191,10 @@ def _only_rated(
     if not rows.size:
         raise UolError(f"{label}: no image has a rating in column {examples(columns.values)}")
     if columns.kind == "long" and len(rows) < len(frame):
-        notes.append(f"{len(frame) - len(rows)} rows have no rating and were left out")
+        notes.append(f"left out: {counted(len(frame) - len(rows), 'row')} without a rating")
     if unrated:
         names = [path.relative_to(base).as_posix() for path in unrated]
-        notes.append(f"{len(unrated)} images have no rating and were left out: {examples(names)}")
+        notes.append(f"left out: {counted(len(unrated), 'image')} without a rating: {examples(names)}")
     return frame.iloc[rows], values[rows]
 
 
@@ -248,9 +249,10 @@ def _once(
     if repeats == "mean" and columns.kind == "summary" and not same.all():
         raise CallError(f"{label}: repeats=mean is for ratings; of several means of an image choose the first or last")
     if same.all():
-        notes.append(f"{gone} rows repeat {whose} with the same ratings and count once")
+        notes.append(f"{counted(gone, 'repetition')} of {whose} with the same ratings: counted once")
     else:
-        notes.append(f"{gone} rows repeat {whose}: {'their mean' if repeats == 'mean' else f'the {repeats}'} counts")
+        which = "their mean" if repeats == "mean" else f"the {repeats}"
+        notes.append(f"{counted(gone, 'repetition')} of {whose}: {which} counts")
     kept = last if repeats == "last" else first
     chosen = values[kept]
     if repeats == "mean" and not same.all():

@@ -22,7 +22,7 @@ import pandas as pd
 from uol.datasets import spreadsheets
 from uol.datasets.column_names import GROUPS, HEADINGS, IMAGE, ROLES, VOTER, WINNER, plain_name
 from uol.datasets.dataset_info import examples
-from uol.errors import CallError, UolError, install
+from uol.errors import CallError, UolError, counted, install
 from uol.storage.csv_text import unguarded_rows
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".ods", ".sav", ".zsav", ".parquet")
@@ -205,7 +205,8 @@ def _headed(rows: Rows, file: Path, notes: list[str]) -> pd.DataFrame:
     place = _header_row(rows)
     titles = [str(next(cell for cell in row if not is_gap(cell))).strip() for row in rows[:place] if _filled(row)]
     if titles:
-        notes.append(f"{len(titles)} rows above the header were passed over: {examples([t[:40] for t in titles])}")
+        shown = examples([title[:40] for title in titles])
+        notes.append(f"passed over: {counted(len(titles), 'row')} above the header: {shown}")
     header = _trimmed(rows[place])
     body = [_trimmed(row) for row in rows[place + 1 :]]
     too_long = [number for number, row in enumerate(body, place + 2) if len(row) > len(header)]

@@ -14,7 +14,7 @@ from uol.datasets.column_names import FIRST, LEFT_WON, LOSER, RIGHT_WON, SECOND,
 from uol.datasets.dataset_info import DatasetInfo
 from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.tables import find_column, read_table, texts
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, counted
 from uol.images.paths import find_images
 from uol.order.order import Integers, Order
 from uol.order.scale_values import scale_values
@@ -87,9 +87,9 @@ def read_votes(
         one, other = (paths.setdefault(path, len(paths)) for path in pair)
         rows.append((one, other, outcome, who))
     if lost:
-        notes.append(f"{lost} of {len(frame)} rows were left out: an image has no name or no file")
+        notes.append(f"left out: {lost} of {counted(len(frame), 'row')}, where an image has no name or no file")
     if undecided:
-        notes.append(f"{undecided} rows have no winner and were left out")
+        notes.append(f"left out: {counted(undecided, 'row')} without a winner")
     if not rows:
         raise UolError(f"{label}: no row names a winner of two images that are in {base}")
     ones, others, outcomes, by_whom = zip(*rows, strict=True)

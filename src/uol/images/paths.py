@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from uol.errors import CallError
+from uol.errors import CallError, counted
 from uol.images.read import SUFFIXES
 
 Report: TypeAlias = Callable[[str], None]
@@ -31,7 +31,7 @@ def find_images(folder: str | os.PathLike[str], report: Report = lambda line: No
         looked = f"looked for {', '.join(sorted(SUFFIXES))}"
         raise CallError(f"{root}: no images in this folder ({f'passed over: {reasons}; ' if passed else ''}{looked})")
     if passed:
-        report(f"{root}: {len(found)} images; passed over {passed.total()} others: {reasons}")
+        report(f"{root}: {counted(len(found), 'image')}; passed over {counted(passed.total(), 'other')}: {reasons}")
     return found
 
 

@@ -120,11 +120,9 @@ def _decode(
 
 
 def _unreadable(name: str, error: Exception) -> ImageError:
-    # Pillow names what it was given, which for a file in memory is an address.
+    # Pillow repeats the name; of a file in memory, its address.
     unknown = isinstance(error, UnidentifiedImageError)
-    return ImageError(
-        f"{name}: not a readable image ({f'cannot identify image file {name!r}' if unknown else _reason(error)})"
-    )
+    return ImageError(f"{name}: not a readable image ({'of no known format' if unknown else _reason(error)})")
 
 
 def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:

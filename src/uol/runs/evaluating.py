@@ -57,7 +57,7 @@ def find_models(model: Path) -> list[Path]:
     runs = run_folders(model)
     for run in runs:
         if not run.model.is_dir():
-            raise CallError(f"{run}: a run without a model folder: it has not finished, or its method makes none")
+            raise released.no_model(run.path)
     return [run.path for run in runs]
 
 

@@ -40,9 +40,18 @@ def find_model(name: str | os.PathLike[str]) -> Path:
     folder = Path(name)
     if folder.is_dir():
         inside = folder / "model"  # of a run folder
-        return inside if (inside / "config.json").is_file() and not (folder / "config.json").is_file() else folder
+        if (folder / "config.json").is_file():
+            return folder
+        if not (inside / "config.json").is_file() and (folder / "recipe.yaml").is_file():
+            raise no_model(folder)
+        return inside if (inside / "config.json").is_file() else folder
     shipped = f"those that ship: {', '.join(names())}" if names() else "none ships with this version"
     raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
+
+
+def no_model(run: str | os.PathLike[str]) -> CallError:
+    """The error of a run folder without a model folder."""
+    return CallError(f"{run}: a run without a model folder: it has not finished, or its method makes none")
 
 
 def fingerprint(folder: Path) -> str:

@@ -76,8 +76,9 @@ class RowFile:
         try:
             write_text(self.journal, "".join([_line(self._job), *map(self._entry, self._done)]))
             self._file = open(self.journal, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
-        except OSError as error:
-            raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
+        except (OSError, UolError) as error:
+            reason = getattr(error.__cause__ or error, "strerror", None) or error
+            raise UolError(f"cannot write {self.path}: {reason}") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         assert self._file is not None
@@ -103,7 +104,7 @@ class RowFile:
             self._file.write(self._entry(key))
             self._file.flush()
         except OSError as error:
-            raise UolError(f"cannot write {self.journal}: {error.strerror or error}") from error
+            raise UolError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def order(self, inputs: Sequence[Path]) -> None:
         """Put the rows in the order of the inputs, and drop those of others."""

@@ -1,0 +1,5 @@
+"""`python -m uol` is `uol`."""
+
+from uol.cli import main
+
+main()
