@@ -101,6 +101,26 @@ def test_bodies_in_memory_are_bounded(made):
     assert engine.body_bytes == 0
 
 
+def test_a_body_is_refused_before_it_is_read_if_others_fill_the_queue(made):
+    engine = Engine("m", Limits(queue=32))
+    engine.images = 22
+    with engine.body(800_000) as arrived:  # eight images, by the size of usual ones
+        with pytest.raises(BusyError), engine.body(300_000):
+            pass
+        with engine.body(200_000):
+            pass
+        arrived(1)  # it was one large photograph
+        with engine.body(300_000):
+            pass
+    for _ in range(100):
+        with engine.body(800_000) as arrived:
+            arrived(1)
+    with engine.body(800_000), engine.body(800_000), engine.body(None):
+        pass
+    with Engine("m", Limits(queue=1)).body(10_000_000):
+        pass
+
+
 def test_a_slow_job_is_cancelled_and_a_process_that_hangs_is_ended(made):
     async def scenario():
         engine = Engine("m", Limits(seconds=0.05))

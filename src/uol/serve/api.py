@@ -79,8 +79,9 @@ class Service:
         """Read a request and do its work; stop it if the client leaves."""
         if self.engine.load_error is not None:
             raise LostError(self.engine.load_error)
-        with self.engine.body(declared_size(request, self.limits)):
+        with self.engine.body(declared_size(request, self.limits)) as arrived:
             body, sent = await read_body(request, kind, self.limits)
+            arrived(len(sent))
             request.scope[IMAGES] = len(sent)
             self._check_panel(body)
             return await _while_connected(request, work(body, sent))

@@ -26,7 +26,8 @@ from uol.serve.limits import Limits
 from uol.serve.worker import Answer, Batch, Cancel, Job, Kind, Loaded, Message, run_worker
 
 _LONGEST_WAIT = 60  # seconds that Retry-After asks for at most
-_SMOOTHING = 0.1  # share of the newest job in the seconds per image
+_SMOOTHING = 0.1  # share of the newest job in the seconds and bytes per image
+_MOST_EXPECTED = 8  # images of a body that has not been read: a large one may be a single photograph
 
 
 class BusyError(UolError):
@@ -71,6 +72,8 @@ class Engine:
         self._used = time.monotonic()
         self._answered = self._used
         self._seconds_per_image = 0.1
+        self._bytes_per_image = 100_000.0
+        self._expected = 0  # images of bodies that are being read
         self._idle_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -102,17 +105,32 @@ class Engine:
             raise BusyError(self.retry_after)
 
     @contextmanager
-    def body(self, size: int | None) -> Iterator[None]:
-        """Room in memory for a request's body, of unknown size if None, until its images are answered."""
-        self.check_room()
-        size = self.limits.body_bytes if size is None else size
-        if self.body_bytes + size > self.limits.memory_bytes:
+    def body(self, size: int | None) -> Iterator[Callable[[int], None]]:
+        """Room for a request's body, of unknown size if None, until its images are answered.
+
+        While it is read, it is taken to have as many images as others of its size; the function given back reports how
+        many it has. A request that would find no room afterwards is refused before it is read.
+        """
+        most = min(_MOST_EXPECTED, self.limits.queue // 4)
+        expected = max(1, min(most, int((size or 0) / self._bytes_per_image)))
+        self.check_room(self._expected + expected)
+        held = self.limits.body_bytes if size is None else size
+        if self.body_bytes + held > self.limits.memory_bytes:
             raise BusyError(self.retry_after)
-        self.body_bytes += size
+        self._expected += expected
+        self.body_bytes += held
+
+        def arrived(images: int) -> None:
+            nonlocal expected
+            self._expected, expected = self._expected - expected, 0
+            if size and images:
+                self._bytes_per_image += _SMOOTHING * (size / images - self._bytes_per_image)
+
         try:
-            yield
+            yield arrived
         finally:
-            self.body_bytes -= size
+            self.body_bytes -= held
+            self._expected -= expected
 
     async def ask(
         self,
