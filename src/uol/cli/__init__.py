@@ -12,6 +12,7 @@ import typer
 import uol
 from uol.cli import data, demo, experiment, export, report, score, serve, train
 from uol.errors import OF_TRAINING, MissingTorchError, UolError
+from uol.storage.cores import let_waiting_threads_sleep
 
 app = typer.Typer(
     name="uol",
@@ -63,6 +64,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", module=r"PIL\.")
     warnings.filterwarnings("ignore", "Glyph .* missing")  # matplotlib's, on names in scripts that its font lacks
     warnings.showwarning = _show_warning
+    let_waiting_threads_sleep()
     try:
         app()
     except UolError as error:

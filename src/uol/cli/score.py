@@ -201,7 +201,8 @@ def anchor(
         raise CallError(f"{rated.name}: nobody rated these images: they cannot anchor a model")
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (use {FEW_ANCHORS} or more)")
-    anchored = open_model(model).anchor(rated)
+    with progress_bar("embedding", len(rated)) as update:
+        anchored = open_model(model).anchor(rated, lambda done, _: update(done))
     save_anchored(anchored, out, find_model(model))
     figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
     if not figures["pc"] >= _LOW:

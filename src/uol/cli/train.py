@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -151,9 +152,12 @@ def evaluate(
             packed[config] = _pack(rated, config, as_arrays=True)
         return packed[config]
 
+    def scoring(images: int) -> AbstractContextManager[Callable[..., None]]:
+        return progress_bar("scoring", images)
+
     rows = []
     for run in models:
-        found = evaluate_model(run, rated, split, framing and framing.value, device.value, pack, panel)
+        found = evaluate_model(run, rated, split, framing and framing.value, device.value, pack, panel, scoring)
         label = f"{run.name}, {rated.name}" + ("" if found.split is None else f", {found.split}")
         row = {"model": run.name, "data": rated.name, "split": found.split, **found.figures}
         rows.append(row | _known_raters(label, found.known_raters))

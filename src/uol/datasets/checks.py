@@ -18,6 +18,7 @@ from uol.datasets.near_duplicates import SAME, SIDE, connected, grey_square, nea
 from uol.errors import CallError, ImageError, counted
 from uol.images.read import ImageLike, Images, read_image
 from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.storage.cores import available_cores
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -164,7 +165,7 @@ def read_contents(images: Images, threshold: int = SAME, progress: Progress | No
     errors: dict[int, str] = {}
     greys: list[npt.NDArray[np.uint8]] = []
     file = np.full(len(images), -1, np.intp)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         for start in range(0, len(images), _AT_ONCE):
             for i, result in enumerate(pool.map(_read, images[start : start + _AT_ONCE]), start):
                 if isinstance(result, ImageError):

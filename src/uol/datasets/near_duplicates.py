@@ -9,7 +9,6 @@ photograph again, or one taken the next moment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
@@ -21,6 +20,8 @@ from scipy.fft import dctn, irfft2, rfft2
 from scipy.ndimage import gaussian_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+
+from uol.storage.cores import available_cores
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Greys: TypeAlias = npt.NDArray[np.uint8]
@@ -95,7 +96,7 @@ def perceptual_hashes(greys: Greys, progress: Callable[[int], None] | None = Non
         return np.ascontiguousarray(np.packbits(coefficients > mean, axis=-1)).view(np.uint64)
 
     parts = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         for part in pool.map(bits, range(0, count, _BATCH)):
             parts.append(part)
             if progress is not None:
@@ -121,7 +122,7 @@ def near_pairs(hashes: Hashes, threshold: int = SAME) -> NearPairs:
             found.append(NearPairs(i + start, j + start, distance[i, j], np.full(len(i), mirrored)))
         return found
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         found = [pairs for blocks in pool.map(block, range(0, max(count, 1), rows)) for pairs in blocks]
     pairs = NearPairs(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
     order = np.lexsort((pairs.second, pairs.first, pairs.mirrored, pairs.distance))

@@ -15,6 +15,7 @@ from uol.errors import CallError, UolError
 from uol.images.face_cache import FaceCache, align_many
 from uol.images.faces import AlignedFace
 from uol.images.read import Images
+from uol.storage.cores import available_cores
 from uol.storage.csv_text import csv_text, unguarded_rows
 from uol.storage.files import replacing, write_text
 
@@ -54,7 +55,7 @@ def align_into(
 
     try:
         wanted = [images[i] for i in missing]
-        for k, result in align_many(wanted, size, FaceCache(size=size), report, workers=os.cpu_count() or 1):
+        for k, result in align_many(wanted, size, FaceCache(size=size), report, workers=available_cores()):
             i = missing[k]
             if isinstance(result, AlignedFace):
                 with replacing(folder / faces[i]) as temporary:

@@ -20,6 +20,7 @@ from uol.images.face_cache import VERSION as FACE_VERSION
 from uol.images.face_cache import FaceCache, default_folder
 from uol.images.framing import Framer, Framing, pack_images
 from uol.images.read import Images
+from uol.storage.cores import available_cores
 from uol.storage.files import replacing, write_json
 
 VERSION = 1  # raise it whenever a change of decoding or resizing changes a pixel: older files are then ignored
@@ -101,7 +102,7 @@ def _decode(paths: Sequence[PathLike], resize: int, progress: Progress | None, f
             return error
 
     failed: list[ImageError] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         for start in range(0, len(paths), _AT_ONCE):
             for number, pixels in enumerate(pool.map(one, paths[start : start + _AT_ONCE]), start + 1):
                 if isinstance(pixels, ImageError):
@@ -142,7 +143,7 @@ def _read(place: Path, shape: tuple[int, ...]) -> Pixels | None:
     def sound(row: int) -> bool:
         return zlib.crc32(pixels[row].data) == checksums[row]
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         return pixels if all(pool.map(sound, range(0, len(pixels), step))) else None
 
 

@@ -25,6 +25,7 @@ from uol.reports.html import MEANING
 from uol.scoring.base import Score
 from uol.scoring.config import PanelConfig
 from uol.scoring.rows import RankedRow, score_of
+from uol.storage.cores import available_cores
 from uol.storage.files import write_text
 
 SIDE = 160  # pixels of a thumbnail's longer side
@@ -157,7 +158,7 @@ def _face_notes(face: FaceRecord | None, lefts: Sequence[float]) -> Iterator[str
 def _pictures(images: Iterable[str], thumbnails: Callable[[str], bytes | None]) -> dict[str, str]:
     """Data addresses of the thumbnails that there are; made by threads, as decoding is most of the work."""
     distinct = list(dict.fromkeys(images))
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         made = pool.map(thumbnails, distinct)
         return {
             image: "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")

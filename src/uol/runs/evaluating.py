@@ -21,10 +21,13 @@ from uol.runs.lineage import read_lineage
 from uol.runs.predictions import known_raters_of, replicates_elsewhere
 from uol.runs.result import KnownRaters
 from uol.scoring import released
-from uol.scoring.base import BaseScorer
+from uol.scoring.base import BaseScorer, Progress
 from uol.scoring.config import CONFIG, read_panel
 from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
+
+Scoring = Callable[[int], contextlib.AbstractContextManager[Callable[..., None]]]
+"""Opened with the number of images to be scored, it gives what is called with the number scored."""
 
 
 class Evaluated(NamedTuple):
@@ -69,6 +72,7 @@ def evaluate_model(
     device: released.Device,
     pack: Callable[[ModelConfig], PackedImages],
     panel: str | None = None,
+    scoring: Scoring = lambda images: contextlib.nullcontext(lambda done: None),
 ) -> Evaluated:
     """Evaluate a model on a panel's scale, and keep the figures in its run folder if the data set did not train it.
 
@@ -76,7 +80,7 @@ def evaluate_model(
     """
     part = find_tested_part(run, rated, split, panel)
     with contextlib.nullcontext() if part.keep_in is None else RunFolder.of_model(part.model).locked():
-        return _evaluate(part, rated, framing, device, pack)
+        return _evaluate(part, rated, framing, device, pack, scoring)
 
 
 def _evaluate(
@@ -85,13 +89,15 @@ def _evaluate(
     framing: str | None,
     device: released.Device,
     pack: Callable[[ModelConfig], PackedImages],
+    scoring: Scoring,
 ) -> Evaluated:
     name, model, panel, keep_in = part
     scorer = released.open_model(model, device=device, panel=panel)
     config = scorer.config if framing is None else scorer.config.model_copy(update={"framing": framing})
     packed = pack(config)
     test = packed if name is None else packed.subset(tested_images(rated, name))
-    figures, predictions = evaluate_on(scorer, test)
+    with scoring(len(test)) as update:
+        figures, predictions = evaluate_on(scorer, test, progress=lambda done, _: update(done))
     if keep_in is not None:
         keep_evaluation(keep_in, rated.name, name, config.framing, figures, predictions)
     return Evaluated(name, figures, _known_raters(packed, name, predictions, scorer.panel.scale))
@@ -136,10 +142,12 @@ def _model_of(folder: Path, panel: str | None) -> tuple[Path, str | None]:
     return run.find_model(panel) or (run.model, panel)
 
 
-def evaluate_on(scorer: BaseScorer, packed: PackedImages, threshold: float = 0.2) -> tuple[Evaluation, pd.DataFrame]:
+def evaluate_on(
+    scorer: BaseScorer, packed: PackedImages, threshold: float = 0.2, progress: Progress | None = None
+) -> tuple[Evaluation, pd.DataFrame]:
     """Figures and predictions of a model on rated images, whose scores are mapped linearly to the model's scale."""
     moved = packed.rated.rescaled(scorer.panel.scale)
-    predictions = Predictions.of(scorer.score_exactly(packed.centre))
+    predictions = Predictions.of(scorer.score_exactly(packed.centre, progress))
     return evaluate(moved, predictions, threshold), predictions_table(moved, predictions)
 
 

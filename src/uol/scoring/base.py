@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 
 Pixels = npt.NDArray[np.uint8]
 Answer = TypeVar("Answer")
+Progress = Callable[[int, int], None]
+"""Called with the number of images done and of all."""
 
 NO_NUMBER = "the model gives no number: its files are damaged; copy the model folder again"
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30  # with fewer, expect wide intervals
+_BETWEEN_REPORTS = 128  # images: a batch of torch's
 
 
 # -------------------------------------------------------------------- answers
@@ -172,7 +175,7 @@ class BaseScorer(ABC):
         """Compare two framed images, each (3, crop, crop)."""
 
     @abstractmethod
-    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Embedded:
+    def embed(self, images: Images | ImageLike, batch_size: int = 32, progress: Progress | None = None) -> Embedded:
         """Embed images in the psychological space."""
 
     @abstractmethod
@@ -254,9 +257,15 @@ class BaseScorer(ABC):
                     raise UolError(f"{shown}: {NO_NUMBER}")
         return answers
 
-    def score_exactly(self, pixels: Pixels | Tensor) -> list[Score]:
+    def score_exactly(self, pixels: Pixels | Tensor, progress: Progress | None = None) -> list[Score]:
         """Score framed images in float32 throughout, also on a GPU, as tables of results require."""
-        return self.score_embedded(self.embed_pixels(pixels))
+        if progress is None or len(pixels) <= _BETWEEN_REPORTS:
+            return self.score_embedded(self.embed_pixels(pixels))
+        scores: list[Score] = []
+        for start in range(0, len(pixels), _BETWEEN_REPORTS):
+            scores += self.score_embedded(self.embed_pixels(pixels[start : start + _BETWEEN_REPORTS]))
+            progress(len(scores), len(pixels))
+        return scores
 
     def compare(self, first: ImageLike, second: ImageLike) -> Comparison:
         """The probabilities that the panel would rate the first image below, similar to or above the second."""
@@ -295,13 +304,13 @@ class BaseScorer(ABC):
         failed = ((i, answer) for i, answer in enumerate(answers) if isinstance(answer, ImageError))
         return ranked + [Unranked(i, images[i], error) for i, error in failed]
 
-    def anchor(self, rated: RatedImages) -> BaseScorer:
+    def anchor(self, rated: RatedImages, progress: Progress | None = None) -> BaseScorer:
         """The same model on another panel's scale: its rated images become the references; nothing is trained.
 
         Intervals are calibrated on the anchors, each scored by comparison with the others.
         """
         check_anchors(rated)
-        return self.anchor_embedded(rated, self.embed(rated.images))
+        return self.anchor_embedded(rated, self.embed(rated.images, progress=progress))
 
     def submit(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
         """Start to score framed images, each (3, crop, crop); the function returned waits for the scores.
@@ -344,6 +353,15 @@ def check_panel(name: str, panels: Sequence[PanelConfig]) -> None:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(known)}"
         raise CallError(f"panel {name}: this model does not know it; {hint}")
+
+
+def batches_of(images: Images | ImageLike, batch_size: int, progress: Progress | None = None) -> Iterator[Images]:
+    """Images in batches; progress is reported when the next batch is requested."""
+    images = as_sequence(images)
+    for start in range(0, len(images), batch_size):
+        yield images[start : start + batch_size]
+        if progress is not None:
+            progress(min(start + batch_size, len(images)), len(images))
 
 
 def check_anchors(rated: RatedImages) -> None:

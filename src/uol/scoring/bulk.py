@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from uol.images.framing import FramedFile, Framer
 from uol.images.parallel_reading import MANY, ParallelReader, can_share
 from uol.scoring.base import BaseScorer, answered
 from uol.scoring.rows import ScoreRow, panels_row, score_row
+from uol.storage.cores import available_cores
 
 if TYPE_CHECKING:
     from uol.images.face_cache import FaceCache
@@ -45,7 +45,7 @@ def score_files(
     `cache`, main faces found before are not detected again.
     """
     size = scorer.batch_size if batch_size is None else batch_size
-    workers = workers or os.cpu_count() or 1
+    workers = workers or available_cores()
     if scorer.on_gpu and scorer.config.framing == "whole" and len(paths) > 1:
         batches = whole_batches(paths, scorer.config.framer(), size, workers)
     else:

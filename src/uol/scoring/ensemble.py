@@ -31,8 +31,9 @@ from uol.scoring.base import (
     Comparison,
     EnsembleScore,
     Pixels,
+    Progress,
     Score,
-    as_sequence,
+    batches_of,
     one_ahead,
 )
 from uol.scoring.network import Outcomes
@@ -122,10 +123,9 @@ class EnsembleScorer(BaseScorer):
         less, similar, greater = np.mean(answers, axis=0).tolist()
         return Comparison(less, similar, greater)
 
-    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Embeddings:
+    def embed(self, images: Images | ImageLike, batch_size: int = 32, progress: Progress | None = None) -> Embeddings:
         """Each member's Gaussians of images."""
-        images = as_sequence(images)
-        batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
+        batches = batches_of(images, batch_size, progress)
         return Embeddings.joined([self.embed_pixels(self.framed(batch)) for batch in batches])
 
     def embed_pixels(self, pixels: Pixels | Tensor) -> Embeddings:

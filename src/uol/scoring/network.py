@@ -27,8 +27,9 @@ from uol.scoring.base import (
     BaseScorer,
     Comparison,
     Embedding,
+    Progress,
     Score,
-    as_sequence,
+    batches_of,
     check_anchors,
     check_panel,
 )
@@ -146,11 +147,9 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
         """Whether scores include the mean of the panel's histogram."""
         return self.config.levels > 0 and self.scoring.histogram_share > 0
 
-    def embed(self, images: Images | ImageLike, batch_size: int = 32) -> Embedding:
+    def embed(self, images: Images | ImageLike, batch_size: int = 32, progress: Progress | None = None) -> Embedding:
         """The Gaussians of images."""
-        images = as_sequence(images)
-        batches = (images[start : start + batch_size] for start in range(0, len(images), batch_size))
-        parts = [self.embed_pixels(self.framed(batch)) for batch in batches]
+        parts = [self.embed_pixels(self.framed(batch)) for batch in batches_of(images, batch_size, progress)]
         return parts[0].joined(parts)
 
     def compare_pixels(self, first: Any, second: Any) -> Comparison:
