@@ -1,4 +1,4 @@
-"""Uncertainty-oriented order learning: predict a panel's mean rating of an image, with an interval that holds."""
+"""Uncertainty-oriented order learning: predict a panel's mean rating of an image, with a 95 % interval."""
 
 from __future__ import annotations
 

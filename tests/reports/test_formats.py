@@ -25,6 +25,10 @@ def test_markdown():
     ]
 
 
+def test_the_smallest_p_is_a_bound():
+    assert [cell("p", value) for value in (2 / 501, 4 / 501, None)] == ["≤ 0.004", "0.0080", "–"]
+
+
 def test_csv_keeps_all_digits():
     read = list(csv.DictReader(io.StringIO(comma_separated(ROWS, COLUMNS))))
     assert read[0] == {"method": "a_b|c", "pc": "0.92345", "difference_pc": "-0.00055", "folds": "5"}

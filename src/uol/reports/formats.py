@@ -16,7 +16,7 @@ _SIGNED = ("difference", "bias")  # how the keys of columns begin whose figures 
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$", "≤": r"$\leq$",
 }  # fmt: skip
 
 
@@ -52,6 +52,10 @@ def cell(key: str, value: Any) -> str:
     """A value as a person reads it: figures to four digits, those about 0 with their sign, a dash where undefined."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
+    if key == "p":
+        from uol.runs.bootstrap import LEAST_P  # here: it imports scipy, which tables of scores do without
+
+        return f"≤ {LEAST_P:.3f}" if value <= LEAST_P else f"{value:.4f}"
     if isinstance(value, float):
         return f"{value:+.4f}" if key.startswith(_SIGNED) else f"{value:.4f}"
     return str(value)
@@ -62,4 +66,4 @@ def _numeric(rows: Rows, key: str) -> bool:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[\\&%$#_{}~^–−]", lambda found: _LATEX[found.group()], text)
+    return re.sub(r"[\\&%$#_{}~^–−≤]", lambda found: _LATEX[found.group()], text)

@@ -18,6 +18,7 @@ from uol.ratings import metrics
 Floats = npt.NDArray[np.float64]
 
 REPLICATES = 500  # B
+LEAST_P = 2 / (REPLICATES + 1)  # two-sided: no replicate on the other side of zero
 DIGITS = 5
 _LEAST_SPREAD = 1e-12  # of a replicate's variance, as a share of the whole set's: below it the replicate is constant
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from uol.errors import UolError
 from uol.reports.figures import BLUE, GREY, ORANGE, PURPLE, tidy
@@ -28,7 +29,8 @@ def figures_by_row(source: Source, title: str) -> Figure:
     if not rows:
         raise UolError("no results yet, so there is nothing to draw")
     places = np.arange(len(rows))[::-1]
-    figure = Figure(figsize=(11.0, 1.7 + 0.34 * len(rows)), layout="constrained")
+    apart = ConstrainedLayoutEngine(wspace=0.06)  # the last number of one axis from the first of the next
+    figure = Figure(figsize=(11.0, 1.7 + 0.34 * len(rows)), layout=apart)
     axes = figure.subplots(1, 3, sharey=True)
     for ax, (key, (heading, better)) in zip(axes, _PANELS.items(), strict=True):
         for row, place in zip(rows, places, strict=True):
@@ -66,7 +68,8 @@ def range_of_scores(source: Source, title: str) -> Figure:
             ax.axvline(end, color=colour, lw=0.8, ls=":")
         ax.set_title(f"{label}: {least:.2f} to {most:.2f}", fontsize=9, loc="left")
         ax.set_ylabel("% of images", fontsize=8)
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        # Above the plot: inside it, a line at an end of the scores would cross the words.
+        ax.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.1)
         tidy(ax)
     axes[-1].set_xlabel("score")
     figure.suptitle(title, fontsize=11)

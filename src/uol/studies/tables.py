@@ -245,7 +245,7 @@ def _range(source: Source) -> View:
                 | {"least": least, "most": most, "panel_least": panel[0], "panel_most": panel[1], "covered": covered}
             )
     columns = {"folds": "folds", "least": "least", "most": "most", "panel_least": "panel's least",
-               "panel_most": "panel's most", "covered": "share of the panel's range"}  # fmt: skip
+               "panel_most": "panel's most", "covered": "share of the panel's range, mean of folds"}  # fmt: skip
     return View(rows, WHO | _other_splits(rows) | columns)
 
 
