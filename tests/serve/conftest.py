@@ -15,6 +15,7 @@ import time
 import httpx
 import pytest
 
+from uol.scoring.digests import write_digests
 from uol.scoring.released import DEFAULT, find_model
 from uol.serve import samples
 from uol.serve.api import Service, create_app
@@ -151,6 +152,7 @@ def two_panels(tmp_path_factory):
     arrays = read_arrays(folder / "references.safetensors")
     arrays["score"] = 1 + (arrays["score"] - 1) * 9 / 4
     write_arrays(other / "references.safetensors", arrays)
+    write_digests(folder)
     return folder
 
 

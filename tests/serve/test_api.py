@@ -83,6 +83,33 @@ def test_ranks_and_comparisons_equal_those_of_the_command_line(asked, faces, pri
     assert asked.post("/v1/compare", files=files(*faces[:2])).json() == printed("compare", *names[:2])
 
 
+@pytest.mark.slow
+def test_every_panel_of_a_model_is_asked_as_by_the_command_line(asked_type, two_panels, faces, printed):
+    model = ("--model", str(two_panels))
+    with asked_type(Service(str(two_panels), Limits())) as several:
+        panels = several.get("/v1/models").json()["models"][0]["panels"]
+        assert [(panel["name"], panel["high"]) for panel in panels] == [("scut-fbp5500", 5), ("ten", 10)]
+        sent = {"files": files(*faces[:2])}
+        for panel in ("ten", "all"):
+            rows = several.post("/v1/score", **sent, data={"panel": panel}).json()
+            for row, expected in zip(rows, printed("score", "0.png", "1.png", "--panel", panel, *model), strict=True):
+                assert row["value"] == pytest.approx(expected["value"], abs=1e-6)  # numpy, in other batches
+                assert row.keys() == expected.keys()
+                if panel == "all":
+                    for name in ("scut-fbp5500", "ten"):
+                        assert row["panels"][name] == pytest.approx(expected["panels"][name], abs=1e-6)
+        table = several.post("/v1/score", **sent, data={"panel": "all"}, headers={"Accept": "text/csv"}).text
+        assert "value_scut-fbp5500" in table
+        assert "value_ten" in table
+        body = {"images": ["~~~"], "panel": "all"}
+        (row,) = several.post("/v1/score", json=body).json()
+        assert row["panels"]["ten"] == {"value": None, "low": None, "high": None, "dispersion": None}
+        assert several.post("/v1/compare", **sent, data={"panel": "ten"}).status_code == 200
+        assert several.post("/v1/explain", files=files(faces[0]), data={"panel": "ten"}).status_code == 200
+        for path in ("/v1/rank", "/v1/compare"):
+            assert "no such panel" in refused(several.post(path, **sent, data={"panel": "all"}), 422)
+
+
 def test_json_and_forms_give_the_same(asked, faces):
     form = asked.post("/v1/score", files=files(*faces)).json()
     assert asked.post("/v1/score", json=as_json(*faces)).json() == form

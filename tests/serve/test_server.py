@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 from uol.errors import CallError
-from uol.scoring.released import DEFAULT
+from uol.scoring.released import DEFAULT, find_model
 from uol.serve.guard import allowed_hosts, is_loopback
 from uol.serve.server import check_access, listen
 
@@ -62,6 +63,11 @@ def test_wrong_calls_are_one_line(uol, tmp_path):
     code, _, words = uol("serve", "--model", tmp_path / "nothing")
     assert (code, words.count("\n")) == (2, 1)
     code, _, words = uol("serve", "--model", tmp_path)
+    assert (code, words.count("\n")) == (1, 1)
+    damaged = tmp_path / "damaged"
+    shutil.copytree(find_model(DEFAULT), damaged)
+    (damaged / "model.onnx").write_bytes(b"no graph")
+    code, _, words = uol("serve", "--model", damaged)
     assert (code, words.count("\n")) == (1, 1)
 
 
@@ -200,3 +206,23 @@ def worker_pids(parent):
         except (OSError, ValueError, IndexError):
             continue
     return found
+
+
+@pytest.mark.slow
+def test_the_base_install_serves_without_torch(serve, faces, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "from importlib.machinery import PathFinder\n"
+        "class Finder(PathFinder):\n"
+        "    @classmethod\n"
+        "    def find_spec(cls, name, path=None, target=None):\n"
+        "        hidden = name.split('.')[0] in ('torch', 'torchvision', 'timm', 'lightning', 'onnx', 'pyarrow')\n"
+        "        return None if hidden else PathFinder.find_spec(name, path, target)\n"
+        "sys.meta_path[sys.meta_path.index(PathFinder)] = Finder\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.path.abspath("src"), os.environ.get("PYTHONPATH", "")])
+    served = serve(environment={"PYTHONPATH": path})
+    files = [("images", ("a.png", face)) for face in faces[:2]]
+    assert httpx.post(served.url + "v1/compare", files=files, timeout=90).status_code == 200
+    assert httpx.post(served.url + "v1/explain", files=files[:1], timeout=90).status_code == 200
+    assert httpx.get(served.url + "samples/face-1.png", timeout=90).status_code == 200

@@ -9,6 +9,7 @@ import numpy as np
 
 from uol.order.calibration import Calibration
 from uol.scoring.config import PanelConfig, is_ensemble, read_config, read_ensemble_config
+from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
 from uol.scoring.released import find_model, member_folders, names
 from uol.serve.schemas import Group, Histogram, Model, Panel, Weakness
@@ -30,6 +31,8 @@ def model_facts(name: str) -> Model:
     members = member_folders(folder) if several else [folder]
     settings = read_ensemble_config(folder) if several else read_config(folder)
     network = read_config(members[0]).model
+    for one in {folder, *members}:
+        check_digests(one)  # a damaged model is reported before anybody asks it
     card = _text(folder / _CARD)
     others = {} if several else read_panels(folder, network.dimensions)
     panels = [
