@@ -1,11 +1,17 @@
 """Photographs per second from file to score with the default model, and the share of each stage.
 
-python benchmarks/faces.py FOLDER [--photographs 200]
+python benchmarks/faces.py FOLDER [--photographs 200] [--against CHECKOUT]
+
+With --against, `uol score` of this version and of another checkout of the repository run in turn, in processes of their
+own; processor time is the better measure where other work is on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -28,8 +34,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--photographs", type=int, default=200)
+    parser.add_argument("--against", type=Path, help="another checkout of the repository")
     given = parser.parse_args()
     paths = find_images(given.folder)[: given.photographs]
+    if given.against is not None:
+        race([given.against, Path(__file__).parents[1]], paths)
     scorer = open_model(DEFAULT)
     list(score_files(scorer, paths[:4]))
 
@@ -44,6 +53,32 @@ def main() -> None:
     for name, seconds in stages.items():
         share = seconds / sum(stages.values())
         print(f"  {name:10} {1000 * seconds / len(paths[:50]):6.1f} ms {share:6.1%}")
+
+
+def race(checkouts: list[Path], paths: list[Path], rounds: int = 3) -> None:
+    """Print photographs per second of `uol score`, and the least seconds of several rounds in turn."""
+    least: dict[Path, tuple[float, float]] = {}
+    for _ in range(rounds):
+        for checkout in checkouts:
+            least[checkout] = min(least.get(checkout, (np.inf, np.inf)), score_seconds(checkout, paths))
+    for checkout, (processor, wall) in least.items():
+        print(f"{checkout.resolve().name}: {len(paths) / wall:.1f} a second, {processor:.1f} s of processor time")
+    (first, first_wall), (last, last_wall) = (least[checkout] for checkout in checkouts)
+    print(f"  {first_wall / last_wall:.2f} times as fast by the clock, {first / last:.2f} by processor time")
+
+
+def score_seconds(checkout: Path, paths: list[Path]) -> tuple[float, float]:
+    """Processor and wall seconds of `uol score` of a checkout, from start to end."""
+    environment = os.environ | {"PYTHONPATH": str(checkout.resolve() / "src")}
+    before, began = os.times(), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", "import uol.cli; uol.cli.main()", "score", "-"],
+        input="\n".join(map(str, paths)), text=True, env=environment, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return spent, time.perf_counter() - began
 
 
 def stage_seconds(paths: list[Path], scorer: BaseScorer) -> dict[str, float]:
