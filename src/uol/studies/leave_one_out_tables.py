@@ -28,6 +28,20 @@ def left_out_figures(found: Sequence[LeftOut]) -> View:
     return View(rows, _WHO | {"images": "images", "pc": "PC", "interval_pc": "95 % of PC", "spearman": "Spearman"})
 
 
+def left_out_brief(found: Sequence[LeftOut]) -> View:
+    """PC of each network with its interval, a column for each panel that reads."""
+    panels = dict.fromkeys(panel for one in found for panel in one.readings)
+    rows = []
+    for one in found:
+        row: Cells = {"left_out": one.left_out, "recipe": one.recipe, "passes": one.passes}
+        for panel in panels:
+            figures = one.readings.get(panel)
+            row[panel] = None if figures is None else f"{figures.pc:.4f} ({format_interval(pc_interval(figures))})"
+        rows.append(row)
+    columns = {"left_out": "left out", "recipe": "recipe", "passes": "passes"}
+    return View(rows, columns | {panel: f"read on {panel}" for panel in panels})
+
+
 def left_out_differences(found: Sequence[LeftOut]) -> View:
     """PC of each recipe minus that of the one before, on the same images, left out and read on the same panels."""
     rows: list[Cells] = []
@@ -76,6 +90,7 @@ def left_out_gaps(found: Sequence[LeftOut]) -> View:
 
 LEFT_OUT_KINDS: dict[str, Callable[[Sequence[LeftOut]], View]] = {
     "main": left_out_figures,
+    "brief": left_out_brief,
     "differences": left_out_differences,
     "groups": left_out_groups,
     "gaps": left_out_gaps,
