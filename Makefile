@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: install browser demo test quick lint bench clean
+.PHONY: install browser demo test quick lint bench bench-serve clean
 
 install: $(READY)
 
@@ -41,6 +41,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/image_cache.py
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/training.py
+
+# Load and strange requests on loopback, some minutes each: for a machine that is not busy.
+bench-serve: $(READY)
+	$(BIN)/python benchmarks/serve_load.py
+	$(BIN)/python benchmarks/serve_fuzz.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,15 +59,17 @@ def main() -> None:
             _load(address, paths, wanted.clients, min(5, wanted.seconds), wanted.together)  # warm
             load = _load(address, paths, wanted.clients, wanted.seconds, wanted.together)
             _report(f"{wanted.clients} clients", load)
-            early = _memory(pid)
-            over = _load(address, paths, 4 * wanted.clients, wanted.seconds, 2 * wanted.together)
-            late = _memory(pid)
+            with _watched(pid) as memory:
+                over = _load(address, paths, 4 * wanted.clients, wanted.seconds, 2 * wanted.together)
             _report(f"{4 * wanted.clients} clients", over)
         after = _score_files(paths, wanted.seconds / 2)
     command_line, service = (before + after) / 2, load.rate
     print(f"uol score: {before:.1f} and {after:.1f} images/s before and after; service {service:.1f}: "
           f"{service / command_line:.0%}")  # fmt: skip
-    print(f"memory of both processes: {early / 1e6:.0f} MB before the overload, {late / 1e6:.0f} MB after")
+    quarters = [float(np.median(part)) / 1e6 for part in np.array_split(np.array(memory), 4)]
+    print(
+        f"memory of both processes in the quarters of the overload: {', '.join(f'{part:.0f}' for part in quarters)} MB"
+    )
 
 
 def _photographs(folder: Path, count: int) -> list[Path]:
@@ -96,7 +99,7 @@ def _score_files(paths: list[Path], seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def _service(log: Path):  # type: ignore[no-untyped-def]
+def _service(log: Path) -> Iterator[tuple[str, int]]:
     command = [sys.executable, "-c", "from uol.cli import main\nmain()", "serve", "--port", "0"]
     with open(log, "w") as file, subprocess.Popen(command, stderr=file) as server:
         try:
@@ -161,6 +164,24 @@ def _report(title: str, result: Result) -> None:
         print(
             f"  {len(result.refused):,} refused with 429: p50 {p50:.0f} ms, p99 {p99:.0f} ms, slowest {slowest:.0f} ms"
         )
+
+
+@contextlib.contextmanager
+def _watched(pid: int) -> Iterator[list[int]]:
+    """The memory of the service, twice a second."""
+    seen, done = [_memory(pid)], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.5):
+            seen.append(_memory(pid))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
 
 
 def _memory(pid: int) -> int:

@@ -188,6 +188,12 @@ def test_a_model_that_cannot_be_loaded_says_why(made):
         with pytest.raises(LostError, match="m: damaged"):
             await task
         assert not engine.ready
+        assert engine.load_error == "m: damaged"
+        again = await asking(engine)  # the reason may have gone
+        made[1].give(Loaded())
+        made[1].give(Answer(1, []))
+        assert await again == []
+        assert engine.load_error is None
 
     asyncio.run(scenario())
 

@@ -250,14 +250,20 @@ def test_a_telephone_shows_all_without_scrolling_sideways(open_page, photos, sch
     assert serious(page) == []
 
 
-def test_the_documents_of_the_api_come_from_here(open_page, browser, served):
+def test_the_documents_of_the_api_come_from_here_and_their_form_works(browser, served, photos):
     page = browser.new_page()
+    page.set_default_timeout(WAIT)
     asked, problems = [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.goto(served.url + "docs")
-    page.get_by_text("/v1/compare").first.wait_for(timeout=WAIT)
-    assert all(url.startswith((served.url, "data:")) for url in asked)
+    page.locator("#operations-images-score_v1_score_post").get_by_role("button").first.click()
+    page.get_by_role("button", name="Try it out").click()
+    page.locator("input[type=file]").first.set_input_files(photos / samples.NAMES[0])
+    with page.expect_response("**/v1/score") as waiting:
+        page.get_by_role("button", name="Execute").click()
+    assert [row["image"] for row in waiting.value.json()] == [samples.NAMES[0]]
+    assert all(url.startswith((served.url, "data:", "blob:")) for url in asked)
     assert problems == []
     page.close()
 

@@ -77,8 +77,6 @@ class Service:
         self, request: Request, kind: type[AnyBody], work: Callable[[AnyBody, list[Sent]], Coroutine[Any, Any, Found]]
     ) -> Found:
         """Read a request and do its work; stop it if the client leaves."""
-        if self.engine.load_error is not None:
-            raise LostError(self.engine.load_error)
         with self.engine.body(declared_size(request, self.limits)) as arrived:
             body, sent = await read_body(request, kind, self.limits)
             arrived(len(sent))

@@ -166,14 +166,15 @@ def request_body(kind: type[BaseModel], panels: Sequence[str]) -> dict[str, Any]
     fields["panel"] = {**fields["panel"], "anyOf": [names, {"type": "null"}]}
     # A form has no null: what is left out, or empty, has its default.
     form = {name: _without_null(field) for name, field in fields.items()}
-    files = {"type": "array", "items": {"type": "string", "contentMediaType": "application/octet-stream"}}
+    file = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
+    files: dict[str, Any] = {"type": "array", "items": file}
     form["images"] = files | {key: value for key, value in fields["images"].items() if key in ("minItems", "maxItems")}
     return {
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": described},
                 "multipart/form-data": {"schema": {**described, "properties": form}},
+                "application/json": {"schema": described},
             },
         }
     }
