@@ -44,6 +44,26 @@ def test_every_option_is_explained_in_plain_words(words):
         assert not re.search(r"\b(told|tells|otherwise|at hand|anew|that which|lacks|its own)\b", text), text
 
 
+def test_help_wraps_paragraphs(uol, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = uol("evaluate", "--help")
+    text = out[out.index("On the data set") : out.index("Example:")].strip().splitlines()
+    assert all(len(line.strip()) > 60 for line in text[:-1]), text
+
+
+def test_old_names_and_needless_options_are_accepted_and_not_listed(uol, tmp_path):
+    _, out, _ = uol("data", "align", "--help")
+    assert not {"--table", "--scale", "--votes"} & set(out.split())
+    _, out, _ = uol("experiment", "run", "--help")
+    assert {"--makeup-votes", "--makeup-takes"} <= set(out.split())
+    assert not {"--votes", "--takes"} & set(out.split())
+    command = COMMANDS["experiment", "run"]
+    words = ["modules", "--root", str(tmp_path), "--votes", "votes.csv", "--takes", "mean"]
+    assert str(command.make_context("run", words).params["votes"]) == "votes.csv"
+    command = COMMANDS["data", "align"]
+    assert str(command.make_context("align", ["a", "--table", "b", "--out", "c"]).params["table"]) == "b"
+
+
 def test_maintenance_is_hidden_but_works(uol):
     hidden = {words[-1] for words, command in COMMANDS.items() if command.hidden}
     assert hidden == MAINTENANCE

@@ -375,7 +375,7 @@ def test_from_the_shell_to_the_tables(uol, runs, rated, monkeypatch):
     assert "combine=predictions" in shown["folds"][0]
     assert uol("experiment", "list", "--results", results)[0] == 0
     assert uol("report", out)[0] == 0
-    for option in (("--also", "mebeauty=there"), ("--votes", "votes.csv")):
+    for option in (("--also", "mebeauty=there"), ("--makeup-votes", "votes.csv")):
         code, _, err = uol(*call, *option)
         assert (code, err.count("\n")) == (2, 1)
         assert f"{option[0]}: not with --of predictions, which uses no network" in err

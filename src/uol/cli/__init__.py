@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import warnings
@@ -35,6 +36,19 @@ app.command("anchor")(score.anchor)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)
 app.add_typer(experiment.app, name="experiment")
+
+
+def _join_lines(group: typer.Typer) -> None:
+    """Let help wrap paragraphs, not lines: those of a docstring are as long as the code allows."""
+    for command in group.registered_commands:
+        paragraphs = inspect.cleandoc((command.callback and command.callback.__doc__) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _join_lines(inner.typer_instance)
+
+
+_join_lines(app)
 
 _INTERRUPTED = 130
 _RESUMED = ("train", "experiment run", "data align")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from uol.cli.options import HtmlOption, JsonOption, data_argument
+from uol.cli.options import HtmlOption, JsonOption, data_argument, photographs_argument
 from uol.cli.output import check_page, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError
@@ -221,7 +221,7 @@ def split(
 
 
 @app.command()
-@data_argument
+@photographs_argument
 def align(
     chosen: DataChoice,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the aligned faces, under the same names.")],

@@ -26,11 +26,8 @@ class Format(StrEnum):
     LATEX = "latex"
 
 
-# The tables of an experiment; a test compares them with `uol.studies.tables`, which loads too slowly for --help.
-KINDS = (
-    "main", "alone", "published", "headline", "brief", "figures", "folds", "seeds", "transfer", "panels",
-    "differences", "makeup", "range", "groups", "gaps", "anchoring",
-)  # fmt: skip
+# The tables that help lists; `uol.studies.tables` has them all, and loads too slowly for --help.
+KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "makeup", "anchoring")
 
 
 class Drawn(StrEnum):
@@ -79,12 +76,9 @@ def table(
         typer.Option(
             "--show",
             metavar=f"[{'|'.join(KINDS)}]",
-            help="main: means over folds; alone: recipes without an experiment; published: without intervals; "
-            "headline: with the data that settings were chosen on; brief: a summary; figures: more figures; folds: "
-            "every result; seeds: spread over seeds; transfer: other data sets; panels: other panels of the same "
-            "network; differences: paired differences; makeup: pairs with and without make-up; range: range of "
-            "scores; groups: figures by group; gaps: each group against the others; anchoring: errors by the number "
-            "of anchors.",
+            help="main: means over folds; folds: every result; differences: paired differences; transfer: other data "
+            "sets; groups: figures by group; gaps: each group against the others; makeup: pairs with and without "
+            "make-up; anchoring: errors by the number of anchors.",
         ),
     ] = "main",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,

@@ -13,9 +13,11 @@ from uol.cli.options import (
     Device,
     DeviceOption,
     JsonOption,
+    MakeupTakesOption,
     MakeupVotesOption,
+    OldTakesOption,
+    OldVotesOption,
     Takes,
-    TakesOption,
     data_option,
 )
 from uol.cli.output import load, print_json, print_table, progress_bar, say
@@ -44,8 +46,10 @@ def ensemble(
         Of, typer.Option("--of", help="Combine the networks, or average predictions that the runs have made.")
     ] = Of.NETWORKS,
     also: AlsoOption = None,
-    votes: MakeupVotesOption = None,
-    takes: TakesOption = Takes.FIRST,
+    makeup_votes: MakeupVotesOption = None,
+    makeup_takes: MakeupTakesOption = None,
+    votes: OldVotesOption = None,
+    takes: OldTakesOption = None,
     device: DeviceOption = Device.AUTO,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,9 +63,10 @@ def ensemble(
 
     Example: uol experiment ensemble runs/a runs/b --data scut-fbp5500 --root SCUT-FBP5500_v2 --name two --out both
     """
+    votes, takes = makeup_votes or votes, makeup_takes or takes or Takes.FIRST
     if of is Of.PREDICTIONS:
         asked = {
-            "--also": also, "--votes": votes, "--takes": takes is not Takes.FIRST,
+            "--also": also, "--makeup-votes": votes, "--makeup-takes": takes is not Takes.FIRST,
             "--device": device is not Device.AUTO,
         }  # fmt: skip
         for option, given in asked.items():

@@ -11,11 +11,13 @@ from uol.cli.options import (
     AlsoOption,
     InitOption,
     JsonOption,
+    MakeupTakesOption,
     MakeupVotesOption,
+    OldTakesOption,
+    OldVotesOption,
     ResultsOption,
     SetOption,
     Takes,
-    TakesOption,
 )
 from uol.cli.output import check_results, print_json, print_table, progress_bar, say
 from uol.errors import CallError, UolError, counted
@@ -36,8 +38,10 @@ def run(
     fold: Annotated[list[str] | None, typer.Option("--fold", help="Only this fold; repeatable.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every network.")] = 0,
     changes: SetOption = None,
-    votes: MakeupVotesOption = None,
-    takes: TakesOption = Takes.FIRST,
+    makeup_votes: MakeupVotesOption = None,
+    makeup_takes: MakeupTakesOption = None,
+    votes: OldVotesOption = None,
+    takes: OldTakesOption = None,
     slim: Annotated[bool, typer.Option("--slim", help="Delete each network's checkpoint after its test.")] = False,
     add: Annotated[bool, typer.Option("--add", help="Add each result to the folder of results when finished.")] = False,
     results: ResultsOption = Path("results"),
@@ -70,7 +74,8 @@ def run(
     if add:
         check_results(results)
         check_reproducible()
-    rule = MakeupRule(None if votes is None else read_votes(votes), takes.value)
+    votes = makeup_votes or votes
+    rule = MakeupRule(None if votes is None else read_votes(votes), (makeup_takes or takes or Takes.FIRST).value)
     others = load_others(also or [])
     rated = datasets.load(plan.trained_on, root)
     jobs = jobs_of(rows, rated, fold or [], seed)

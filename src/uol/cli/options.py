@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,7 +64,8 @@ ReadOption = Annotated[
     list[str] | None,
     typer.Option(
         "--read",
-        help="How to read the table: image=COLUMN, rater=COLUMN, missing=99, repeats=mean; for omi attribute=…",
+        help="How to read the table: image=COLUMN, rater=COLUMN, missing=99, repeats=mean; for omi attribute=… "
+        "All settings are in docs/data.md, under Your own table.",
     ),
 ]
 FoldsOption = Annotated[
@@ -115,10 +117,17 @@ AlsoOption = Annotated[
     list[str] | None, typer.Option("--also", help="Also test on another data set: mebeauty=FOLDER; repeatable.")
 ]
 MakeupVotesOption = Annotated[
-    Path | None, typer.Option("--votes", help="Votes on the pairs of mifs: columns person, with, without.")
+    Path | None, typer.Option("--makeup-votes", help="Votes on the pairs of mifs: columns person, with, without.")
 ]
-TakesOption = Annotated[
-    Takes, typer.Option("--takes", help="If mifs has several photographs of a side: the first, or their mean score.")
+MakeupTakesOption = Annotated[
+    Takes | None,
+    typer.Option("--makeup-takes", help="If mifs has several photographs of a side: the first, or their mean score."),
+]
+OldVotesOption = Annotated[
+    Path | None, typer.Option("--votes", hidden=True, help="The earlier name of --makeup-votes.")
+]
+OldTakesOption = Annotated[
+    Takes | None, typer.Option("--takes", hidden=True, help="The earlier name of --makeup-takes.")
 ]
 
 Command = Callable[..., None]
@@ -135,6 +144,20 @@ def data_argument(command: Command) -> Command:
     )
 
 
+def photographs_argument(command: Command) -> Command:
+    """Let a command take images, rated or not; options for tables are accepted and not listed."""
+    argument = typer.Argument(help="A folder of images, or a data set (see `uol data list`).", metavar="DATA")
+    place = typer.Argument(help="The same as --root after a name.", metavar="PATH")
+    return _choosing(
+        command,
+        {
+            "data": (Annotated[str, argument], inspect.Parameter.empty),
+            "second": (Annotated[Path | None, place], None),
+        },
+        hidden=("table", "votes", "scale", "read", "folds"),
+    )
+
+
 def data_option(default: str | None = None) -> Callable[[Command], Command]:
     """Let a command take a data set by --data; it receives the choice as its parameter `chosen`.
 
@@ -146,7 +169,7 @@ def data_option(default: str | None = None) -> Callable[[Command], Command]:
     )
 
 
-def _choosing(command: Command, first: dict[str, tuple[Any, Any]]) -> Command:
+def _choosing(command: Command, first: dict[str, tuple[Any, Any]], hidden: Collection[str] = ()) -> Command:
     """Put the options that choose a data set in the place of a command's parameter `chosen`."""
     options: dict[str, tuple[Any, Any]] = first | {
         "root": (RootOption, None),
@@ -156,6 +179,7 @@ def _choosing(command: Command, first: dict[str, tuple[Any, Any]]) -> Command:
         "read": (ReadOption, None),
         "folds": (FoldsOption, None),
     }
+    options |= {name: (_hidden(options[name][0]), options[name][1]) for name in hidden}
     parameters: list[inspect.Parameter] = []
     own = inspect.signature(command, eval_str=True).parameters
     options = {name: option for name, option in options.items() if name not in own}  # another --votes, for example
@@ -183,3 +207,11 @@ def _choosing(command: Command, first: dict[str, tuple[Any, Any]]) -> Command:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _hidden(annotated: Any) -> Any:
+    """An option that help does not list."""
+    (option,) = annotated.__metadata__
+    option = copy.copy(option)
+    option.hidden = True
+    return Annotated[annotated.__origin__, option]

@@ -131,11 +131,11 @@ def evaluate(
 ) -> None:
     """Compare a model's scores with a panel's, which are mapped linearly to the model's scale.
 
-    A run is tested on the test images of its split if the data set trained it. Another data set is used whole unless it
-    has one split or --split names one, and the figures are kept in the run folder, in evaluations. A folder of folds is
-    evaluated fold by fold. A model of several panels answers on the scale of the one whose images it is tested on, or
-    else of its first, unless --panel names another. If raters are identified and rated different images, figures of
-    predictions that know the raters are reported too.
+    On the data set it was trained on, a run is tested on the test images of its split. Another data set is used whole
+    unless it has one split or --split names one, and the figures are kept in the run folder, in evaluations. A folder
+    of folds is evaluated fold by fold. A model of several panels answers on the scale of the one whose images it is
+    tested on, or else of its first, unless --panel names another. If raters are identified and rated different images,
+    figures of predictions that know the raters are reported too.
 
     Example: uol evaluate runs/first --data photos/ --table ratings.csv
     """
