@@ -256,3 +256,18 @@ def test_a_model_that_tells_histograms_is_kept_with_them(telling, drawn, tmp_pat
     assert [s.value for s in again.score(drawn.images[:4])] == pytest.approx(
         [s.value for s in telling.score(drawn.images[:4])], abs=1e-6
     )
+
+
+def test_embedding_and_exact_scores_report_progress(trained, drawn, monkeypatch):
+    from uol.scoring import base
+
+    monkeypatch.setattr(base, "_BETWEEN_REPORTS", 16)
+    said: list[tuple[int, int]] = []
+    trained.scorer.embed(drawn.images[:40], 16, lambda *done: said.append(done))
+    assert said == [(16, 40), (32, 40), (40, 40)]
+    said.clear()
+    pixels = trained.scorer.framed(drawn.images[:40])
+    scores = trained.scorer.score_exactly(pixels, lambda *done: said.append(done))
+    assert said == [(16, 40), (32, 40), (40, 40)]
+    values = [score.value for score in trained.scorer.score_exactly(pixels)]
+    np.testing.assert_allclose([score.value for score in scores], values, atol=1e-5)
