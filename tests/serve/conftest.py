@@ -1,4 +1,4 @@
-"""A service in this process, asked without a network, and one in a process of its own."""
+"""A service in this process, asked without a network, and one in a separate process."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def served_type():
 
 @pytest.fixture(scope="session")
 def two_panels(tmp_path_factory):
-    """The default model with a second panel, which has a scale of 1 to 10 and, otherwise, the same references."""
+    """The default model with a second panel, which has the same references on a scale of 1 to 10."""
     folder = tmp_path_factory.mktemp("models") / "two-panels"
     shutil.copytree(find_model(DEFAULT), folder)
     other = folder / "panels" / "ten"

@@ -281,10 +281,10 @@ class _Process:
     def _receive_all(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._tell(self._connection.recv())
-        self._tell(None)
+                self._pass_on(self._connection.recv())
+        self._pass_on(None)
         self._outbox.put(None)
 
-    def _tell(self, message: Message | None) -> None:
+    def _pass_on(self, message: Message | None) -> None:
         with suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(self._handler, self, message)

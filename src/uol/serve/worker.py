@@ -110,7 +110,7 @@ class Worker:
 
     def take(self, job: Job) -> None:
         """Begin a job."""
-        running = _Running(job, list(job.images), [None] * len(job.images))
+        running = _Running(job._replace(images=()), list(job.images), [None] * len(job.images))
         with self._changed:
             self._running[job.number] = running
             self._turns.append(running)
