@@ -15,6 +15,7 @@ from PIL import Image
 from quick import forget_digests, noise, untrained
 from uol.errors import CallError, UolError
 from uol.order.bradley_terry import BradleyTerry
+from uol.order.calibration import NEW_PANEL
 from uol.order.norms import with_statistics
 from uol.scoring.base import BaseScorer
 from uol.scoring.bulk import score_files
@@ -220,3 +221,30 @@ def test_scores_of_a_graph_and_of_gaussians_agree(three, tmp_path):
     scorer = OnnxScorer(tmp_path / "model")
     by_graph, by_gaussians = scorer.score_pixels(PIXELS), scorer.score_panels(PIXELS)["panel"]
     assert figures(by_graph) == pytest.approx(figures(by_gaussians), abs=1e-4)
+
+
+def test_intervals_for_a_new_panel_have_one_width_on_every_scale(loaded):
+    wide = loaded.for_new_panel()
+    for name, scores in wide.score_panels(PIXELS).items():
+        panel = next(panel for panel in loaded.panels if panel.name == name)
+        half = 1.959964 * NEW_PANEL * panel.scale.unit
+        for score, before in zip(scores, loaded.score_panels(PIXELS)[name], strict=True):
+            assert score.value == before.value
+            assert score.low == pytest.approx(max(score.value - half, panel.low))
+            assert score.high == pytest.approx(min(score.value + half, panel.high))
+            assert score.dispersion == before.dispersion
+    assert wide.score_pixels(PIXELS)[0].high == pytest.approx(wide.score_panels(PIXELS)["panel"][0].high, abs=1e-4)
+    assert loaded.score_pixels(PIXELS)[0].high != wide.score_pixels(PIXELS)[0].high
+
+
+def test_the_interval_is_chosen_from_the_command_line(uol, three, tmp_path):
+    folder, image = tmp_path / "model", tmp_path / "one.png"
+    three[0].save_pretrained(folder)
+    Image.fromarray(PIXELS[0].transpose(1, 2, 0)).save(image)
+    _, out, err = uol("score", image, "--model", folder, "--interval", "new-panel", "--json")
+    (row,) = json.loads(out)
+    assert "a panel that nobody has seen" in err
+    expected = BaseScorer.from_pretrained(folder, interval="new-panel").score([image])[0]
+    assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
+    with pytest.raises(CallError, match="interval must be panel or new-panel"):
+        BaseScorer.from_pretrained(folder, interval="wide")

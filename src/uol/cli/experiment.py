@@ -27,7 +27,7 @@ class Format(StrEnum):
 
 
 # The tables that help lists; `uol.studies.tables` has them all, and loads too slowly for --help.
-KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "makeup", "anchoring")
+KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "makeup", "anchoring", "coverage")
 
 
 class Drawn(StrEnum):

@@ -32,6 +32,13 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
+class Interval(StrEnum):
+    """Whose mean an interval is for."""
+
+    PANEL = "panel"
+    NEW_PANEL = "new-panel"
+
+
 class Framing(StrEnum):
     """Which part of an image a model receives."""
 
@@ -87,6 +94,10 @@ ImagesArgument = Annotated[
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="A shipped model, or a model folder.")]
 PanelOption = Annotated[
     str | None, typer.Option("--panel", help="The panel whose scale scores are on; by default the model's first.")
+]
+IntervalOption = Annotated[
+    Interval,
+    typer.Option("--interval", help="Intervals for the panel's mean, or for that of a panel that nobody has seen."),
 ]
 RuntimeOption = Annotated[Runtime, typer.Option("--runtime", help="torch, onnx, or the faster of those available.")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="CPU, GPU, or a GPU if there is one.")]

@@ -16,6 +16,8 @@ from uol.cli.options import (
     FaceCacheOption,
     FacesOption,
     ImagesArgument,
+    Interval,
+    IntervalOption,
     JsonOption,
     ModelOption,
     ModelOutOption,
@@ -57,6 +59,7 @@ def score(
         Path | None, typer.Option("--explain", help="Draw how each score was made: a .png file, or a folder for many.")
     ] = None,
     panel: PanelOption = None,
+    interval: IntervalOption = Interval.PANEL,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
@@ -82,7 +85,8 @@ def score(
 
         picture_paths([str(path) for path in paths], explain)
     all_panels = panel == ALL_PANELS
-    scorer = open_model(model, runtime.value, device.value, None if all_panels else panel)
+    scorer = open_model(model, runtime.value, device.value, None if all_panels else panel, interval.value)
+    _say_interval(interval)
     if explain is not None:
         check_explainable(scorer)
     rows = _score(scorer, model, paths, out, all_faces, face_cache, all_panels)
@@ -141,6 +145,7 @@ def rank(
     all_faces: FacesOption = False,
     face_cache: FaceCacheOption = None,
     panel: PanelOption = None,
+    interval: IntervalOption = Interval.PANEL,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
@@ -160,7 +165,8 @@ def rank(
     check_cache(images, face_cache)
     if out is not None:
         check_scores_file(out, paths, replace)
-    scorer = open_model(model, runtime.value, device.value, panel)
+    scorer = open_model(model, runtime.value, device.value, panel, interval.value)
+    _say_interval(interval)
     rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     if out is not None:
         write_rows(out, rows, RANK_COLUMNS)
@@ -244,6 +250,11 @@ def _score(
         except KeyboardInterrupt:
             resume = "" if out is None else "; run the same command to resume"
             raise StoppedError(f"interrupted after {done} of {counted(len(paths), 'image')}{resume}") from None
+
+
+def _say_interval(interval: Interval) -> None:
+    if interval is Interval.NEW_PANEL:
+        say("intervals: 95 %, for the mean of a panel that nobody has seen, on this scale")
 
 
 def _check_format(as_json: bool, as_csv: bool) -> None:

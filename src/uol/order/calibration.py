@@ -26,6 +26,11 @@ Floats = npt.NDArray[np.float64]
 
 ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
 LEAST_DEGREE = 1e-12  # of dispersion: that of a point, which has no logarithm, is raised to it
+NEW_PANEL = 0.577
+"""Root mean square error on a panel that did not train the network, as on a scale of 1 to 5.
+
+It is the largest of six pairs of panels: `uol experiment table leave-one-out --show coverage`."""
+NORMAL_95 = 1.959963984540054
 _LEAST_SLOPE = 0.1
 _TEMPERATURES = (-1.4, 3.0)  # logarithms of the lowest and highest
 _DIAGONAL = 2  # images that few others are joined by: ten alone may slope anywhere
@@ -51,7 +56,7 @@ class Calibration(BaseModel):
     slope: float = 1.0
     scale: float = Field(1.0, ge=0)
     floor: float = Field(0.0, ge=0)
-    quantile: float = Field(1.959963984540054, gt=0, description="of a standard normal error, until learnt")
+    quantile: float = Field(NORMAL_95, gt=0, description="of a standard normal error, until learnt")
     dispersion_intercept: float | None = Field(None, description="None where the spread of ratings is unknown")
     dispersion_slope: float = 0.0
     temperature: float = Field(1.0, gt=0, description="of comparisons: above 1 where the network is too sure")
@@ -119,6 +124,13 @@ class Calibration(BaseModel):
         return self.model_copy(
             update={"dispersion_intercept": float(y.mean() - slope * x.mean()), "dispersion_slope": slope}
         )
+
+    def for_new_panel(self, unit: float, error: float = NEW_PANEL) -> Self:
+        """The same with intervals for the mean of a panel that nobody has seen, of one width for all images.
+
+        `unit` is that of the scale, and `error` the error to expect, as on a scale of 1 to 5.
+        """
+        return self.model_copy(update={"scale": 0.0, "floor": error * unit, "quantile": NORMAL_95})
 
     def with_dispersion_of(self, other: Calibration) -> Self:
         """The same with another calibration's line for dispersion."""

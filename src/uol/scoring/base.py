@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import math
 import os
@@ -13,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from uol.scoring.network import NetworkScorer
 
 Pixels = npt.NDArray[np.uint8]
+Interval: TypeAlias = Literal["panel", "new-panel"]
 Answer = TypeVar("Answer")
 Progress = Callable[[int, int], None]
 """Called with the number of images done and of all."""
@@ -133,14 +135,17 @@ class BaseScorer(ABC):
     calibration: Calibration
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str], panel: str | None = None) -> BaseScorer:
+    def from_pretrained(
+        cls, name: str | os.PathLike[str], panel: str | None = None, interval: Interval = "panel"
+    ) -> BaseScorer:
         """Load a model by name or folder: with onnxruntime if it has a graph, with torch if not or for a GPU.
 
-        Scores are on the scale of a panel that the model knows, by default its first.
+        Scores are on the scale of a panel that the model knows, by default its first. Their intervals are for the mean
+        of that panel, or for that of a panel that nobody has seen.
         """
         from uol.scoring.released import open_model
 
-        return open_model(name, panel=panel)
+        return open_model(name, panel=panel, interval=interval)
 
     @property
     def panels(self) -> list[PanelConfig]:
@@ -151,6 +156,12 @@ class BaseScorer(ABC):
         """The same model on the scale of another panel that it knows; the result knows this panel alone."""
         check_panel(name, self.panels)
         return self
+
+    def for_new_panel(self) -> Self:
+        """The same model with intervals for the mean of a panel that nobody has seen, on this model's scale."""
+        made = copy.copy(self)
+        made.calibration = self.calibration.for_new_panel(self.panel.scale.unit)
+        return made
 
     def score_panels(self, pixels: Any) -> dict[str, list[Score]]:
         """Scores of framed images, uint8 (N, 3, crop, crop), on the scale of each panel that the model knows."""

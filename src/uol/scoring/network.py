@@ -131,6 +131,16 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
             found[name] = scorer.score_embedded(embedded if shared else scorer.embed_pixels(pixels))
         return found
 
+    def for_new_panel(self) -> Self:
+        """The same model with intervals for the mean of a panel that nobody has seen, on this model's scales."""
+        made = super().for_new_panel()
+        made.__dict__.pop("_on_other_panels", None)
+        made.__dict__["other_panels"] = {
+            name: parts._replace(calibration=parts.calibration.for_new_panel(parts.panel.scale.unit))
+            for name, parts in self.other_panels.items()
+        }
+        return made
+
     @cached_property
     def _on_other_panels(self) -> dict[str, Self]:
         return {name: self.on_panel(name) for name in self.other_panels}

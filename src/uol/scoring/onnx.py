@@ -179,6 +179,12 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
         made._graph_scores = False
         return made
 
+    def for_new_panel(self) -> Self:
+        """The same model with intervals for the mean of a panel that nobody has seen, on this model's scales."""
+        made = super().for_new_panel()
+        made._graph_scores = False  # its intervals are for the panel
+        return made
+
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
         """Write a model folder with a graph of Gaussians alone; weights are copied as stored, for which `half` is."""
         from uol.scoring.folder import save_exported

@@ -13,7 +13,7 @@ from uol.errors import CallError, MissingTorchError, UolError
 from uol.storage.validation import read_object
 
 if TYPE_CHECKING:
-    from uol.scoring.base import BaseScorer
+    from uol.scoring.base import BaseScorer, Interval
 
 Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -113,15 +113,24 @@ def weights_digest(folder: Path) -> str:
 
 
 def open_model(
-    name: str | os.PathLike[str], runtime: Runtime = "auto", device: Device = "auto", panel: str | None = None
+    name: str | os.PathLike[str],
+    runtime: Runtime = "auto",
+    device: Device = "auto",
+    panel: str | None = None,
+    interval: Interval = "panel",
 ) -> BaseScorer:
     """Open a model with torch or onnxruntime, on the scale of a panel that it knows, by default its first.
+
+    Intervals are for the mean of that panel, or for that of a panel that nobody has seen.
 
     By default, a model folder with a graph is opened by onnxruntime, which starts in a fraction of the time that torch
     takes, unless there is a GPU and `device` allows it. Graphs always run on the processor.
     """
     scorer = _open(find_model(name), runtime, device)
-    return scorer if panel is None else scorer.on_panel(panel)
+    scorer = scorer if panel is None else scorer.on_panel(panel)
+    if interval not in ("panel", "new-panel"):
+        raise CallError(f"interval must be panel or new-panel, not {interval!r}")
+    return scorer.for_new_panel() if interval == "new-panel" else scorer
 
 
 def _open(folder: Path, runtime: Runtime, device: Device) -> BaseScorer:

@@ -20,7 +20,7 @@ from uol.order.model import OrderModel
 from uol.order.references import ReferenceSet
 from uol.order.views import views
 from uol.ratings.rated_images import RatedImages
-from uol.scoring.base import BaseScorer, Pixels, Score, one_ahead
+from uol.scoring.base import BaseScorer, Interval, Pixels, Score, one_ahead
 from uol.scoring.config import PanelConfig
 from uol.scoring.network import Floats, NetworkScorer, Outcomes, references_of
 from uol.scoring.panels import PanelParts, StoredReferences
@@ -207,12 +207,13 @@ class Scorer(NetworkScorer[Gaussians]):
     # ---------------------------------------------------------------- folders and devices
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str], panel: str | None = None) -> BaseScorer:
-        """Load a model by name or folder; an ensemble's folder gives an `EnsembleScorer`."""
-        from uol.scoring.folder import load_model
+    def from_pretrained(
+        cls, name: str | os.PathLike[str], panel: str | None = None, interval: Interval = "panel"
+    ) -> BaseScorer:
+        """Load a model by name or folder, with torch; an ensemble's folder gives an `EnsembleScorer`."""
+        from uol.scoring.released import open_model
 
-        scorer = load_model(name)
-        return scorer if panel is None else scorer.on_panel(panel)
+        return open_model(name, "torch", "cpu", panel, interval)
 
     @staticmethod
     def read_references(stored: StoredReferences) -> ReferenceSet[Gaussians]:

@@ -49,6 +49,7 @@ class Source:
     anchorings: Sequence[Anchoring] = ()
     tested_on: str | None = None
     left_out: Sequence[LeftOut] = ()
+    folder: Path | None = None  # of the panels left out, with their predictions
 
     @property
     def empty(self) -> bool:
@@ -87,7 +88,7 @@ def find_source(results: Path, name: str) -> Source:
         raise CallError(f"no table called {name!r}: there are {', '.join([*table_names(results), *PLANS])}")
     folder = results / name
     if name == LEAVE_ONE_OUT:
-        return Source(left_out=read_left_out(folder))
+        return Source(left_out=read_left_out(folder), folder=folder)
     own, panels, curves = read_results(folder), read_panels(folder), read_anchorings(folder)
     tested = [] if own else [r for other in table_names(results) for r in _read(results / other) if name in r.transfer]
     if tested or (not own and name in tested_elsewhere()):

@@ -15,6 +15,7 @@ from uol.studies.comparing import differences
 from uol.studies.groups import gaps_table, groups_table
 from uol.studies.leave_one_out_tables import LEFT_OUT_KINDS
 from uol.studies.method_panel import Panel
+from uol.studies.new_panels import coverage_table
 from uol.studies.published import PANEL, TRANSFER, makeup_accuracy
 from uol.studies.rows import (
     FIGURES,
@@ -42,6 +43,8 @@ def view(kind: str, source: Source) -> View:
     if chosen not in KINDS:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
     if source.left_out:
+        if chosen == "coverage" and source.folder is not None:
+            return coverage_table(source.left_out, source.folder)
         found = LEFT_OUT_KINDS.get(chosen)
         return View([], {}) if found is None else found(source.left_out)
     if source.panels and not source.results:
@@ -303,6 +306,7 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "groups": groups_table,
     "gaps": gaps_table,
     "anchoring": _anchoring,
+    "coverage": lambda source: View([], {}),  # of panels left out alone
 }
 OLD_NAMES = {"beside": "panels", "pairs": "differences"}  # still understood
 
