@@ -31,8 +31,8 @@ def install(extra: str) -> str:
 class MissingTorchError(UolError):
     """Something requires torch, which the base install does without."""
 
-    def __init__(self, what: str, extra: str = "train") -> None:
-        super().__init__(f"{what} needs torch: {install(extra)}")
+    def __init__(self, what: str, extra: str = "train", instead: str = "") -> None:
+        super().__init__(f"{what} needs torch: {install(extra)}{instead}")
 
 
 class StoppedError(UolError):

@@ -96,7 +96,7 @@ def test_marks_lie_at_the_references_and_have_the_colour_of_their_outcome():
         assert line.get_color() == OUTCOME_COLOURS[order]
     said = [label.get_text() for label in figure.axes[2].get_yticklabels()]
     counts = [len(marks[order.name].get_xdata()) for order in Order]
-    assert said == [f"below {counts[0]}", f"level with {counts[1]}", f"above {counts[2]}"]
+    assert said == [f"below {counts[0]}", f"similar to {counts[1]}", f"above {counts[2]}"]
     assert references[outcomes.argmax(-1) == Order.GREATER].max() < references[outcomes.argmax(-1) == Order.LESS].min()
 
 

@@ -17,7 +17,7 @@ from uol.ratings.rated_images import Split
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring import released
 from uol.scoring.released import open_model
-from uol.studies.anchoring import measure_anchoring, write_anchoring
+from uol.studies.anchoring_curve import measure_anchoring, write_anchoring
 from uol.studies.collect import add
 from uol.studies.release import release, renewed_card
 from uol.training.packed import PackedImages

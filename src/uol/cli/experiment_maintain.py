@@ -141,7 +141,7 @@ def anchoring(
 
     Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root MEBeauty --split 2022
     """
-    from uol.studies.anchoring import SIZES, measure_anchoring, write_anchoring
+    from uol.studies.anchoring_curve import SIZES, measure_anchoring, write_anchoring
 
     check_results(results)
     rated = load(chosen)

@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 FONT = "DejaVu Sans"  # comes with matplotlib: the picture is the same everywhere
 BAR = -0.16  # height of the interval, below the curves' foot at 0
 RATINGS_TOP = 0.6  # height of the ratings' curve: less than the likelihood's 1, as it is the background
-WORDS = {Order.GREATER: "above", Order.SIMILAR: "level with", Order.LESS: "below"}
+WORDS = {Order.GREATER: "above", Order.SIMILAR: "similar to", Order.LESS: "below"}
 
 
 def explain(

@@ -149,8 +149,9 @@ def _open(folder: Path, runtime: Runtime, device: Device) -> BaseScorer:
 
         return OnnxScorer(folder)
     if find_spec("torch") is None:
-        why = "" if (folder / SCORE_GRAPH).is_file() else " (it has no ONNX graph, which uol export writes)"
-        raise MissingTorchError(f"{folder}{why}")
+        exportable = not (folder / SCORE_GRAPH).is_file() and not is_ensemble(folder)
+        instead = "; or add ONNX graphs to it with uol export, where torch is installed" if exportable else ""
+        raise MissingTorchError(str(folder), instead=instead)
     from uol.scoring.folder import load_model
 
     return load_model(folder).to(choose_device(device))

@@ -16,7 +16,7 @@ def available_cores() -> int:
 def let_waiting_threads_sleep(environment: MutableMapping[str, str] = os.environ) -> None:
     """Keep OpenMP's threads from spinning while they wait; call it before torch is imported. A user's settings win.
 
-    Beside other busy processes a spinning thread takes the core from the one that it waits for: training steps on two
+    Next to other busy processes a spinning thread takes the core from the one that it waits for: training steps on two
     busy cores take a quarter of the time without it.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"} & set(environment):

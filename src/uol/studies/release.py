@@ -19,7 +19,7 @@ from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
-from uol.studies.anchoring import Anchoring, read_anchorings
+from uol.studies.anchoring_curve import Anchoring, read_anchorings
 from uol.studies.rows import Row, make_rows, of_one_seed
 
 FIVE = 5  # folds

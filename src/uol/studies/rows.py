@@ -12,7 +12,7 @@ from uol.errors import CallError
 from uol.runs.bootstrap import Floats, interval, mean_of
 from uol.runs.result import Result, is_fold
 from uol.runs.result_checks import read_results
-from uol.studies.anchoring import Anchoring, read_anchorings
+from uol.studies.anchoring_curve import Anchoring, read_anchorings
 from uol.studies.leave_one_out import LEAVE_ONE_OUT, LeftOut, read_left_out
 from uol.studies.method_panel import PANEL_DATA, Panel, read_panels
 from uol.studies.plans import PLANS, Plan

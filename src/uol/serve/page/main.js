@@ -207,7 +207,7 @@ async function showExplanation(entry, row) {
   try {
     const picture = await client.explain(entry.file, { panel: panel().name, box: row.face ? row.face.box.join(" ") : undefined });
     const url = URL.createObjectURL(picture);
-    const alt = "The face that the network saw, the likelihood of the score along the scale, and the references that it was judged above, level with and below.";
+    const alt = "The face that the network saw, the likelihood of the score along the scale, and the references that it was judged above, similar to and below.";
     body.replaceChildren(element("img", { src: url, alt }));
     dialog.addEventListener("close", () => URL.revokeObjectURL(url), { once: true });
   } catch (error) {

@@ -14,7 +14,7 @@ from uol.ratings.metrics import mae, rmse
 from uol.ratings.rated_images import Split
 from uol.runs.run import run
 from uol.scoring.ensemble import EnsembleScorer
-from uol.studies.anchoring import anchoring_curve, measure_anchoring
+from uol.studies.anchoring_curve import anchoring_curve, measure_anchoring
 from uol.training.packed import PackedImages
 
 
