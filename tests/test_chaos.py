@@ -15,14 +15,14 @@ def test_hostile_files_are_answered_rightly_or_refused_in_one_line(monkeypatch):
     monkeypatch.setenv("UOL_CACHE", "")  # set by the run, and restored
     chaos = importlib.import_module("chaos")
     try:
-        done = chaos.run(images=60, models=60, tables=60, recipes=60, kills=2, seed=1, torch_every=0)
+        done = chaos.run(images=40, models=40, tables=40, recipes=40, kills=2, seed=1, torch_every=0)
     finally:
         for name in ("chaos", "hostile"):
             sys.modules.pop(name, None)
     assert [example for counts in done for example in counts.examples] == []
     found = {counts.kind: counts.found for counts in done}
-    assert found["model folders"] == {"clean errors": 60}
-    assert found["images"]["answered"] > 15
-    assert found["tables"]["answered"] > 15
+    assert found["model folders"] == {"clean errors": 40}
+    assert found["images"]["answered"] > 10
+    assert found["tables"]["answered"] > 10
     assert found["kills: score"]["answered"] == 2
     assert all(not counts.found[what] for counts in done for what in chaos.BAD)
