@@ -11,22 +11,36 @@ import pytest
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
-from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
+from uol.runs.evaluation import LENIENCY, evaluate, figures_of, predictions_table
+from uol.runs.folder import RunFolder
+from uol.runs.predictions import read_predictions
 from uol.training.predictions import Predictions
 
 
 def test_figures_of_known_predictions(drawn):
     noise = np.random.default_rng(0).normal(0, 0.3, len(drawn))
-    value = drawn.scores + noise
+    value = drawn.scores + noise  # six digits of it are stored: figures differ from these by less than 1e-5
     spread = np.sqrt(drawn.variances)
     figures = evaluate(drawn, Predictions(value, value - 0.6, value + 0.6, 2 * spread))
     assert figures["images"] == 80
-    assert figures["pc"] == pytest.approx(metrics.pearson(drawn.scores, value))
-    assert figures["mae"] == pytest.approx(np.abs(noise).mean())
-    assert figures["rmse"] == pytest.approx(np.sqrt((noise**2).mean()))
+    assert figures["pc"] == pytest.approx(metrics.pearson(drawn.scores, value), abs=1e-5)
+    assert figures["mae"] == pytest.approx(np.abs(noise).mean(), abs=1e-5)
+    assert figures["rmse"] == pytest.approx(np.sqrt((noise**2).mean()), abs=1e-5)
     assert figures["coverage"] == pytest.approx((np.abs(noise) <= 0.6).mean())
     assert figures["interval_width"] == pytest.approx(1.2)
     assert figures["dispersion_pc"] == pytest.approx(1)
+
+
+def test_figures_are_those_of_the_table_as_it_is_written(drawn, tmp_path):
+    random = np.random.default_rng(1)
+    value = drawn.scores + random.normal(0, 0.3, len(drawn))
+    predictions = Predictions(value, value - 0.61234567, value + 0.61234567, random.uniform(0.5, 1, len(drawn)))
+    table = predictions_table(drawn, predictions, random.normal(0, 0.1, len(drawn)))
+    RunFolder(tmp_path).write_predictions(table)
+    read = read_predictions(RunFolder(tmp_path).predictions)
+    for name in ("score", "rating_sd", "value", "low", "high", "dispersion", LENIENCY):
+        assert list(read[name]) == list(table[name]), name
+    assert figures_of(read, 0.2) == figures_of(table, 0.2) == evaluate(drawn, predictions)
 
 
 def test_the_threshold_follows_the_scale(drawn):

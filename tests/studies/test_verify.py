@@ -34,7 +34,7 @@ FINGERPRINT = "ab" * 32  # of tests/measured.py
 
 
 def predicted(seed, images=60, scale=(1, 5)):
-    """Predictions of a panel's means, with intervals, dispersion and groups."""
+    """Predictions of a panel's means, with intervals, dispersion and groups, before they are rounded."""
     random = np.random.default_rng(seed)
     score = scale[0] + (scale[1] - scale[0]) * random.integers(0, 61, images) / 60
     value = np.clip(score + random.normal(0, 0.1 * (scale[1] - scale[0]), images), *scale)
@@ -53,7 +53,7 @@ def predicted(seed, images=60, scale=(1, 5)):
 
 
 def figures(table, scale=(1, 5)):
-    """The figures of predictions, with all digits."""
+    """The figures of predictions before they are rounded, as earlier versions stored them."""
     score, value = table["score"], table["value"]
     return {
         "images": len(table),
@@ -139,8 +139,21 @@ def test_what_was_added_is_verified(results):
     assert done.problems == []
     assert (done.tables, len(done.verified), done.partly, done.without) == (8, 4, [], [])
     assert done.numbers > 8 * 500
-    assert done.gaps["pc"] <= done.tolerances["pc"] < 1e-5
+    assert done.gap <= 1e-12
+    assert done.tolerance == 1e-6
     assert "verified: 4 results by 8 tables" in done.summary()[0]
+
+
+def test_figures_of_earlier_versions_become_those_of_the_stored_predictions(results, tmp_path):
+    path = results / "scut-fbp5500" / "uol-paper-fold-1-seed-0.json"
+    before, after = read_result(tmp_path / "run" / "fold-1" / "result.json"), read_result(path)
+    table = pd.read_csv(tmp_path / "run" / "fold-1" / "predictions.csv")
+    assert before.metrics.mae != after.metrics.mae == pytest.approx(metrics.mae(table["score"], table["value"]))
+    assert (
+        before.metrics.dispersion_pc
+        != after.metrics.dispersion_pc
+        == pytest.approx(metrics.pearson(table["rating_sd"], table["dispersion"]), abs=1e-12)
+    )
 
 
 def test_kept_files_are_small_the_same_each_time_and_without_groups(results, tmp_path):
@@ -166,12 +179,14 @@ def test_replaced_results_lose_the_predictions_of_the_network_before(results, tm
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r["metrics"].update(pc=r["metrics"]["pc"] + 1e-5), "pc: "),
-        (lambda r: r["metrics"].update(mae=r["metrics"]["mae"] + 1e-4), "mae: "),
+        (lambda r: r["metrics"].update(pc=r["metrics"]["pc"] + 2e-6), "pc: "),
+        (lambda r: r["metrics"].update(mae=r["metrics"]["mae"] + 2e-6), "mae: "),
+        (lambda r: r["metrics"].update(spearman=r["metrics"]["spearman"] - 2e-6), "spearman: "),
+        (lambda r: r.update(score_sd=r["score_sd"] + 2e-6), "score_sd: "),
         (lambda r: r["replicates"]["rmse"].__setitem__(7, 0.5), "replicates.rmse: by up to"),
         (lambda r: r["spread"]["panel"].__setitem__(0, 99), "spread.panel: "),
-        (lambda r: r["transfer"]["mebeauty"].update(coverage=0.1), "on mebeauty: coverage: "),
-        (lambda r: r["transfer"]["mebeauty"]["replicates"]["pc"].pop(), "500 numbers|499 numbers"),
+        (lambda r: r["transfer"]["mebeauty"].update(coverage=0.1), r"transfer\.mebeauty\.coverage: "),
+        (lambda r: r["transfer"]["mebeauty"]["replicates"]["pc"].pop(), "499 numbers is stored, 500 numbers computed"),
     ],
 )
 def test_a_changed_figure_is_noticed(results, change, message):
@@ -206,8 +221,8 @@ def test_with_a_data_set_scores_groups_and_dispersion_are_checked(results):
     (results / "leave-one-out").rename(results.parent / "apart")
     done = verify(results, data={"mebeauty": rated})
     assert done.problems == []
-    assert "groups.pc" in done.tolerances
-    assert done.gaps["score"] <= 5e-6
+    assert done.gap <= 1e-12
+    assert done.numbers > verify(results).numbers + len(names)
     moved = replace(rated, scores=rated.scores + 0.01)
     assert any("mebeauty: score: by up to 0.01" in line for line in verify(results, data={"mebeauty": moved}).problems)
 

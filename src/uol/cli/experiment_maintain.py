@@ -83,9 +83,8 @@ def verify(
 ) -> None:
     """Compute the figures of results again from the predictions that are kept with them, and compare.
 
-    Figures, bootstrap intervals and paired differences of all results with predictions are computed from six digits of
-    each prediction, which is how far they can agree. Results without predictions are listed. Exits with 1 on a
-    difference.
+    Figures, bootstrap intervals and paired differences of all results with predictions must agree to 1e-6. Results
+    without predictions are listed. Exits with 1 on a difference.
 
     Example: uol experiment verify --data mebeauty=MEBeauty
     """

@@ -20,6 +20,8 @@ TOLERANCE = 1e-5
 """Score differences nearer than this to a threshold count as on it: scores are means, printed with six decimals,
 and a difference of exactly θ must be "similar" whatever the rounding."""
 
+_ROWS = 512  # images whose pairs with all others are compared at once
+
 
 class Order(IntEnum):
     """How the first image of a pair stands to the second; also the index of the comparator's outputs."""
@@ -56,11 +58,14 @@ def order_of(first: npt.ArrayLike, second: npt.ArrayLike, threshold: float) -> I
 
 def order_accuracy(truth: npt.ArrayLike, predicted: npt.ArrayLike, threshold: float) -> float:
     """Share of all pairs whose predicted scores stand in the right ternary order; NaN for a single image."""
-    a, b = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
-    first, second = np.triu_indices(len(a), 1)
-    if first.size == 0:
-        return float("nan")
-    return float((order_of(a[first], a[second], threshold) == order_of(b[first], b[second], threshold)).mean())
+    sides = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
+    count, right = len(sides[0]), 0
+    for start in range(0, count, _ROWS):
+        first, second = np.triu_indices(min(_ROWS, count - start), 1 + start, count)
+        orders = [order_of(values[start + first], values[second], threshold) for values in sides]
+        right += int((orders[0] == orders[1]).sum())
+    pairs = count * (count - 1) // 2
+    return right / pairs if pairs else float("nan")
 
 
 def balanced_pairs(scores: npt.ArrayLike, threshold: float, limit: int, rng: np.random.Generator) -> Pairs:

@@ -14,7 +14,7 @@ from uol.errors import CallError
 from uol.ratings.rated_images import Floats, RatedImages
 from uol.ratings.scale import Scale
 from uol.runs.ensembling import Fold, MemberRun, keep_result, other_panels, result_of
-from uol.runs.evaluation import LENIENCY, evaluate, predictions_table
+from uol.runs.evaluation import LENIENCY, figures_of, predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.groups import PREDICTION_COLUMNS
 from uol.runs.multi_panel import keep_tested
@@ -120,7 +120,7 @@ def keep_average(
     test = rated.subset(rated.splits[fold.split].test)
     table = predictions_table(test, means.predictions, means.leniency)
     threshold = first.recipe.threshold
-    figures = evaluate(test, means.predictions, threshold)
+    figures = figures_of(table, threshold * rated.scale.unit)
     used = [member.result.provenance.data for member in fold.members]
     pixels = used[0].pixels if len({data.pixels for data in used}) == 1 else None  # framings may differ
     counts = {"training": used[0].training, "held_out": used[0].held_out}  # of the first, as the settings are
@@ -144,7 +144,7 @@ def _keep_panel_mean(mean: PanelMean, run: RunFolder, threshold: float) -> dict[
     panel, test, predictions, leniency = mean
     table = predictions_table(test, predictions, leniency)
     return {
-        **evaluate(test, predictions, threshold),
+        **figures_of(table, threshold * test.scale.unit),
         **keep_tested(table, run.panel(panel.name), panel.fingerprint, panel.split),
     }
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from uol.errors import CallError
 from uol.ratings.rated_images import Indices, RatedImages
 from uol.ratings.scale import Scale
-from uol.runs.evaluation import Evaluation, evaluate, predictions_table
+from uol.runs.evaluation import Evaluation, figures_of, predictions_table
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import Lineage, teachers_together
@@ -116,7 +116,7 @@ def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, 
     test = packed.subset(split.test)
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
     table = predictions_table(test.rated, predictions, known_leniency(packed, split))
-    figures = evaluate(test.rated, predictions, fold.members[0].recipe.threshold)
+    figures = figures_of(table, fold.members[0].recipe.threshold * packed.rated.scale.unit)
     held_out = len(_held_out(fold, len(split.train)))
     data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}
     result = result_of(fold, packed.rated, name, (started, code), "scores", table, figures, data)

@@ -14,7 +14,7 @@ from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
 from uol.ratings.splits import WHOLE, choose_splits, find_split, tested_images
-from uol.runs.evaluation import LENIENCY, Evaluation, evaluate, predictions_table
+from uol.runs.evaluation import LENIENCY, Evaluation, figures_of, predictions_table
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import read_lineage
@@ -147,8 +147,8 @@ def evaluate_on(
 ) -> tuple[Evaluation, pd.DataFrame]:
     """Figures and predictions of a model on rated images, whose scores are mapped linearly to the model's scale."""
     moved = packed.rated.rescaled(scorer.panel.scale)
-    predictions = Predictions.of(scorer.score_exactly(packed.centre, progress))
-    return evaluate(moved, predictions, threshold), predictions_table(moved, predictions)
+    table = predictions_table(moved, Predictions.of(scorer.score_exactly(packed.centre, progress)))
+    return figures_of(table, threshold * moved.scale.unit), table
 
 
 def keep_evaluation(

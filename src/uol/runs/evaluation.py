@@ -11,8 +11,10 @@ import pandas as pd
 from uol.order.order import order_accuracy
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages
+from uol.storage.csv_text import as_written
 from uol.training.predictions import Predictions
 
+DIGITS = 6  # of the numbers in a table of predictions
 LENIENCY = "known_raters_leniency"  # a column of predictions: how lenient an image's raters are together
 
 
@@ -33,19 +35,23 @@ class Evaluation(TypedDict):
 def predictions_table(
     rated: RatedImages, predictions: Predictions, leniency: npt.NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
-    """Each image with the panel's score, the prediction, the leniency of its raters (if known), and its groups."""
+    """Each image with the panel's score, the prediction, the leniency of its raters (if known), and its groups.
+
+    Numbers are those that a run folder stores, so that figures of this table can be computed again from the file.
+    """
+    numbers = {"score": rated.scores, "rating_sd": np.sqrt(rated.variances), **predictions._asdict()}
+    numbers |= {} if leniency is None else {LENIENCY: leniency}
     table = pd.DataFrame(
-        {
-            "image": list(rated.names),
-            "score": rated.scores,
-            "rating_sd": np.sqrt(rated.variances),
-            **predictions._asdict(),
-            **({} if leniency is None else {LENIENCY: leniency}),
-        }
+        {"image": list(rated.names), **{name: stored_numbers(values) for name, values in numbers.items()}}
     )
     for name in rated.groups.columns:
         table[f"group {name}" if name in table or name == LENIENCY else str(name)] = rated.groups[name].to_numpy()
     return table
+
+
+def stored_numbers(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Numbers as a table of predictions stores them."""
+    return np.array([as_written(value, DIGITS) for value in np.asarray(values, np.float64)], np.float64)
 
 
 def evaluate(rated: RatedImages, predictions: Predictions, threshold: float = 0.2) -> Evaluation:
@@ -57,10 +63,12 @@ def figures_of(table: pd.DataFrame, threshold: float | None) -> Evaluation:
     """The figures of a table of predictions; `threshold` is θ on its scale, None for no order accuracy.
 
     `dispersion_pc` correlates predicted dispersion with the standard deviation of the panel's ratings. Coverage and
-    width are those of predictions with an interval.
+    width are those of predictions with an interval. A column that the table has not is unknown.
     """
     columns = ("score", "value", "low", "high", "rating_sd", "dispersion")
-    truth, value, low, high, spread, dispersion = (table[name].to_numpy(np.float64) for name in columns)
+    truth, value, low, high, spread, dispersion = (
+        table[name].to_numpy(np.float64) if name in table else np.full(len(table), np.nan) for name in columns
+    )
     bounded = np.isfinite(low) & np.isfinite(high)
     known = np.isfinite(spread) & np.isfinite(dispersion)
     unknown = float("nan")

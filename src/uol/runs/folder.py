@@ -21,6 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from uol.errors import CallError, UolError
+from uol.runs.evaluation import DIGITS
 from uol.runs.result import Result, read_result, write_result
 from uol.scoring.panels import panel_names
 from uol.storage import provenance
@@ -209,4 +210,4 @@ def _missing(folder: Path) -> list[Path]:
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
-    write_text(path, frame_text(table, digits=6))
+    write_text(path, frame_text(table, DIGITS))

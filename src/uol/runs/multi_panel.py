@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from uol.ratings.rated_images import Indices, Split
-from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.evaluation import figures_of, predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.known_raters import known_leniency
 from uol.runs.predictions import tested_parts
@@ -91,7 +91,7 @@ def keep_panel(scorer: Scorer, panel: PanelSplit, run: RunFolder, threshold: flo
     predictions = Predictions.of(scorer.score_embedded(scorer.embed_pixels(test.centre)))
     table = predictions_table(test.rated, predictions, known_leniency(panel.packed, panel.split))
     return {
-        **evaluate(test.rated, predictions, threshold),
+        **figures_of(table, threshold * test.rated.scale.unit),
         **keep_tested(table, place, panel.packed.rated.fingerprint, panel.name),
     }
 

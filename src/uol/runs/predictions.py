@@ -129,7 +129,11 @@ def check_predictions(path: Path, table: pd.DataFrame, mae: float | None) -> Non
 def read_predictions(path: Path) -> pd.DataFrame:
     """A table of predictions of a run folder, none of them missing."""
     try:
-        table = unguarded_frame(pd.read_csv(path, converters={"image": str}, encoding_errors="surrogateescape"))
+        table = unguarded_frame(
+            pd.read_csv(
+                path, converters={"image": str}, encoding_errors="surrogateescape", float_precision="round_trip"
+            )
+        )
         numbers = ["score", "value", *({LENIENCY} & set(table))]
         table = table.astype(dict.fromkeys(numbers, np.float64))
     except (OSError, ValueError, KeyError) as error:

@@ -15,7 +15,7 @@ from uol import methods
 from uol.errors import CallError
 from uol.methods.uol import Uol
 from uol.ratings.rated_images import Indices, RatedImages, Split
-from uol.runs.evaluation import Evaluation, evaluate, predictions_table
+from uol.runs.evaluation import Evaluation, figures_of, predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.held_out import keep_held_out
 from uol.runs.known_raters import known_leniency
@@ -203,7 +203,6 @@ def _keep_others(
 def _tested(
     method: Method, test: PackedImages, recipe: Recipe, folder: RunFolder, leniency: npt.NDArray[np.float64] | None
 ) -> tuple[Evaluation, pd.DataFrame]:
-    predictions = method.predict(test.centre, test.attributes)
-    table = predictions_table(test.rated, predictions, leniency)
+    table = predictions_table(test.rated, method.predict(test.centre, test.attributes), leniency)
     folder.write_predictions(table)
-    return evaluate(test.rated, predictions, recipe.threshold), table
+    return figures_of(table, recipe.threshold * test.rated.scale.unit), table

@@ -20,7 +20,7 @@ from uol.images.framing import Framing
 from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
-from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.evaluation import figures_of, predictions_table, stored_numbers
 from uol.runs.folder import RunFolder
 from uol.runs.makeup import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
 from uol.runs.predictions import replicates_elsewhere
@@ -126,7 +126,7 @@ def judge_elsewhere(
         moved = packed.rated.rescaled(predictor.scale)
         keep_rated(moved, predictions, framing, run, threshold, fingerprint)
         return
-    table = pd.DataFrame({"image": list(packed.rated.names), "value": predictions.value})
+    table = pd.DataFrame({"image": list(packed.rated.names), "value": stored_numbers(predictions.value)})
     for column in packed.rated.groups.columns:
         table[str(column)] = packed.rated.groups[column].to_numpy()
     kept: dict[str, object] = {"images": len(table), "unrated": True}
@@ -149,7 +149,7 @@ def keep_rated(
     """
     name, table = moved.name, predictions_table(moved, predictions)
     source = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
-    kept: dict[str, object] = {"split": None, **evaluate(moved, predictions, threshold)}
+    kept: dict[str, object] = {"split": None, **figures_of(table, threshold * moved.scale.unit)}
     kept["replicates"] = replicates_elsewhere(table, name).model_dump()
     run.write_evaluation(name, table, source | kept)
 

@@ -49,6 +49,11 @@ def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
             raise UolError(f"{path}: Parquet needs a package; install it with: {install('data')}") from error
 
 
+def as_written(value: float, digits: int) -> float:
+    """The number that is read from CSV where this one was written with so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
 def guarded(value: Any) -> Any:
     """A cell as it is written: text that begins like a formula after an apostrophe, numbers as they are."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):

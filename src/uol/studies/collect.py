@@ -12,6 +12,8 @@ from uol.runs.result import Result, Transfer, read_result, result_files, write_r
 from uol.runs.result_checks import check_repeatable, check_together
 from uol.storage.validation import check_values
 from uol.studies.kept_predictions import Added, Tables, keep_tables, run_tables
+from uol.studies.recomputing import recomputed
+from uol.studies.verification import agree
 
 
 def finished_in(folder: Path) -> tuple[list[RunFolder], list[RunFolder]]:
@@ -51,8 +53,10 @@ def add(folder: Path, results: Path, replace: bool = False, recipe: str | None =
         if path in plan:
             raise UolError(f"{run.result}: another fold of {folder} has the same method, recipe, split, seed")
         old = read_result(path) if path.is_file() else None
-        plan[path] = result if old is None else _merged(path, old, result, replace)
         tables[path] = run_tables(run, result)
+        if old is None or not agree(old.metrics, result.metrics):
+            result = _following(result, tables[path])
+        plan[path] = _following(result if old is None else _merged(path, old, result, replace), tables[path])
         added.append(Added(path, "added" if old is None else "unchanged" if plan[path] == old else "replaced"))
     _check_with_others(plan)
     for path, what in added:
@@ -74,9 +78,16 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
     both = new.model_copy(update={"transfer": old.transfer | new.transfer, **kept})
     changed = not all(_agree(figures, both.transfer[name]) for name, figures in old.transfer.items())
     changed = changed or old.makeup not in (None, kept["makeup"])
-    if changed or old.model_copy(update={"transfer": both.transfer, **kept}) != both:
+    changed = changed or old.provenance != both.provenance
+    if changed or not agree(old.model_copy(update={"transfer": both.transfer, **kept}), both):
         raise UolError(f"{path}: a different result is there; --replace puts the new one in its place")
     return both
+
+
+def _following(result: Result, tables: Tables) -> Result:
+    """The result with the figures of its stored predictions: earlier versions computed them before rounding."""
+    again = recomputed(result, tables)
+    return result if agree(result, again) else again
 
 
 def bare(figures: Transfer) -> Transfer:
@@ -87,7 +98,7 @@ def bare(figures: Transfer) -> Transfer:
 def _agree(old: Transfer, new: Transfer) -> bool:
     """Whether figures on another data set are the same, of the same ratings as far as both say which."""
     known = None not in (old.fingerprint, new.fingerprint)
-    return bare(old) == bare(new) and not (known and old.fingerprint != new.fingerprint)
+    return agree(bare(old), bare(new)) and not (known and old.fingerprint != new.fingerprint)
 
 
 def _check_with_others(plan: Mapping[Path, Result]) -> None:

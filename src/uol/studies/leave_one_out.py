@@ -19,6 +19,8 @@ from uol.runs.result import Data, Name, Provenance, Transfer, write_result
 from uol.runs.result_checks import check_repeatable
 from uol.storage.validation import Strict, check_values, read_object, read_validated
 from uol.studies.kept_predictions import Added, Tables, keep_tables
+from uol.studies.recomputing import recomputed_elsewhere
+from uol.studies.verification import agree
 
 LEAVE_ONE_OUT = "leave-one-out"  # the folder of these results, and the name of their table
 
@@ -54,6 +56,16 @@ class LeftOut(Strict):
         """The scale of the panel that reads."""
         return next(Scale(*panel.scale) for panel in self.panels if panel.name == read_on)
 
+    def recomputed(self, tables: Tables) -> LeftOut:
+        """The same with the figures of predictions, by the panel that reads."""
+        readings = {
+            panel: recomputed_elsewhere(
+                figures, tables.get(panel), self.left_out, self.scale(panel), self.provenance.settings
+            )
+            for panel, figures in self.readings.items()
+        }
+        return self.model_copy(update={"readings": readings})
+
 
 def is_whole_run(folder: Path) -> bool:
     """Whether a folder is a finished run on whole panels, which has no test images and therefore no result."""
@@ -66,7 +78,9 @@ def add_left_out(folder: Path, results: Path, replace: bool = False, recipe: str
     run = RunFolder(folder)
     plan: dict[Path, tuple[LeftOut, Tables]] = {}
     added: list[Added] = []
-    for found, tables in _read_whole_run(run, recipe):
+    for read, tables in _read_whole_run(run, recipe):
+        again = read.recomputed(tables)
+        found = read if agree(read, again) else again  # earlier versions computed figures before numbers were rounded
         path = results / LEAVE_ONE_OUT / found.file_name
         check_repeatable(run.provenance, found.provenance)
         old = read_validated(LeftOut, path) if path.is_file() else None

@@ -13,7 +13,7 @@ from uol.errors import UolError
 from uol.methods.uol import make_scorer
 from uol.order.consistency import estimate_by_consistency
 from uol.ratings.scale import Scale
-from uol.runs.evaluation import evaluate, predictions_table
+from uol.runs.evaluation import figures_of, predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.held_out import keep_held_out
 from uol.runs.predictions import spread_of, tested_parts
@@ -98,8 +98,7 @@ def read_again(
     started, code = provenance.now(), provenance.commit()
     folder.result.unlink(missing_ok=True)
     folder.remove_evaluations()
-    predictions = reading.predict(test.centre)
-    table = predictions_table(test.rated, predictions)
+    table = predictions_table(test.rated, reading.predict(test.centre))
     folder.write_predictions(table)
     keep_held_out(reading.predict, training, recipe, folder)
     if isinstance(reading, Rescored):
@@ -112,7 +111,7 @@ def read_again(
             network.model_dump()
             | {
                 "recipe": name,
-                "metrics": evaluate(test.rated, predictions, recipe.threshold),
+                "metrics": figures_of(table, recipe.threshold * test.rated.scale.unit),
                 "transfer": {},
                 "makeup": None,
                 "groups": None,
