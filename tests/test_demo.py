@@ -9,6 +9,7 @@ import pytest
 
 from quick import quick_recipe
 from uol import demo
+from uol.errors import CallError
 from uol.scoring.scorer import Scorer
 
 
@@ -30,6 +31,13 @@ def test_demo_trains_three_methods_and_writes_a_report(tmp_path, monkeypatch):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png") == 6
     assert Scorer.from_pretrained(tmp_path / "out" / "model").panel.name == "synthetic-a"
+
+
+def test_the_demo_is_not_put_among_other_files(tmp_path):
+    (tmp_path / "photo.jpg").write_text("mine")
+    with pytest.raises(CallError, match=r"other files in it \(photo.jpg\)"):
+        demo.run_demo(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]
 
 
 def test_shown_faces_are_spread_over_the_ranking_and_over_skin_tones(drawn):

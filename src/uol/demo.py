@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from uol.datasets.synthetic import load_synthetic
-from uol.errors import UolError
+from uol.errors import CallError, UolError
 from uol.methods.uol import Uol
 from uol.ratings.rated_images import RatedImages
 from uol.reports import figures
@@ -207,7 +207,11 @@ def _row(method: str, own: Evaluation | None, other: Evaluation, seconds: float 
 
 
 def _make(folder: Path) -> None:
+    """Make the folder, or take that of an earlier demonstration; one with other files in it is refused."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UolError(f"cannot make the folder {folder}: {error.strerror}") from error
+    others = {path.name for path in folder.iterdir()} - {"results.json", "report.html", "model"}
+    if others:
+        raise CallError(f"{folder}: a folder with other files in it ({min(others)}); choose another folder")

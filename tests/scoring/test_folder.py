@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from quick import forget_digests
+from quick import CALIBRATION, forget_digests, untrained
 from uol.errors import CallError, ImageError, UolError
 from uol.scoring.bulk import score_files
 from uol.scoring.config import read_config
@@ -248,3 +248,9 @@ def test_a_link_to_a_model_folder_stays_a_link(trained, tmp_path):
     trained.scorer.save_pretrained(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_steep_line_of_dispersions_is_read_as_it_was_fitted(tmp_path):
+    steep = CALIBRATION.model_copy(update={"dispersion_slope": 23053.0, "dispersion_intercept": -1832.7})
+    untrained(calibration=steep).save_pretrained(tmp_path / "model")
+    assert read_config(tmp_path / "model").calibration == steep

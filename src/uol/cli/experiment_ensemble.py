@@ -22,7 +22,7 @@ from uol.cli.options import (
 )
 from uol.cli.output import load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
-from uol.errors import CallError
+from uol.errors import CallError, counted
 
 if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages
@@ -92,7 +92,8 @@ def _of_predictions(runs: list[Path], rated: RatedImages, out: Path, name: str) 
 
     begun = provenance.now(), provenance.commit()
     folds = match_runs(runs, rated, out, name, "predictions")
-    say(f"{len(folds)} means of the predictions of {len(folds[0].members)} networks on {rated.name}, in {out}")
+    means = counted(len(folds), "mean")
+    say(f"{means} of the predictions of {len(folds[0].members)} networks on {rated.name}, in {out}")
     made = [average(fold, rated) for fold in folds]
     for line in dict.fromkeys(line for one in made for line in one.left_out):
         say(f"left out: {line}")
@@ -123,7 +124,7 @@ def _of_networks(
     where = choose_device(device.value)
     rated = load(chosen)
     folds = match_runs(runs, rated, out, name)
-    say(f"{len(folds)} ensembles of {len(folds[0].members)} networks on {rated.name}, in {out}")
+    say(f"{counted(len(folds), 'ensemble')} of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}
 
     def packed(other: OtherDataset, config: ModelConfig) -> PackedImages:
