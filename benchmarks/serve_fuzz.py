@@ -20,13 +20,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--requests", type=int, default=10_000)
     arguments.add_argument("--minutes", type=float, default=30, help="at most")
+    arguments.add_argument("--seed", type=int, default=1)
     wanted = arguments.parse_args()
     with tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-c", "from uol.cli import main\nmain()", "serve", "--port", "0"]
         with subprocess.Popen(command, stderr=log) as server:
             try:
                 address = _address(log.name)
-                failed = _fuzz(address, wanted.requests, wanted.minutes)
+                failed = _fuzz(address, wanted.requests, wanted.minutes, wanted.seed)
             finally:
                 server.terminate()
         log.seek(0)
@@ -50,12 +51,12 @@ def _address(log: int | str) -> str:
     raise SystemExit("the service did not start")
 
 
-def _fuzz(address: str, requests: int, minutes: float) -> bool:
+def _fuzz(address: str, requests: int, minutes: float, seed: int) -> bool:
     """Run schemathesis; whether one of its checks failed."""
     command = [
         str(Path(sys.executable).with_name("schemathesis")), "run", f"{address}openapi.json",
         "--phases", "coverage,fuzzing", "--max-examples", str(-(-requests // OPERATIONS)), "--checks", CHECKS,
-        "--continue-on-failure", "--workers", "4", "--seed", "1",
+        "--continue-on-failure", "--workers", "4", "--seed", str(seed),
     ]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60 * minutes)

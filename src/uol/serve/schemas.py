@@ -164,6 +164,8 @@ def request_body(kind: type[BaseModel], panels: Sequence[str]) -> dict[str, Any]
     fields = described["properties"]
     names = {"type": "string", "enum": list(panels)}
     fields["panel"] = {**fields["panel"], "anyOf": [names, {"type": "null"}]}
+    if "interval" in fields:
+        fields["interval"] = {**fields["interval"], "enum": ["panel"]}  # no model knows other panels' intervals yet
     # A form has no null: what is left out, or empty, has its default.
     form = {name: _without_null(field) for name, field in fields.items()}
     file = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
