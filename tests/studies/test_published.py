@@ -6,7 +6,17 @@ import pytest
 
 from uol import datasets
 from uol.runs.result import least_rmse
-from uol.studies.published import FIVE_FOLDS, TRANSFER, elsewhere, five_folds, order_of_methods
+from uol.studies.published import (
+    FIVE_FOLDS,
+    MAKEUP,
+    PANEL,
+    TRANSFER,
+    VARIANTS,
+    elsewhere,
+    five_folds,
+    makeup_accuracy,
+    order_of_methods,
+)
 
 METHODS = {
     "regression", "ldl", "uncertain-regression", "order-learning", "uol", "r3cnn", "crnet", "aanet", "comboloss",
@@ -81,3 +91,54 @@ def test_the_ablation_of_modules_has_correlations_alone_on_other_data_sets():
     for method, correlations in printed.items():
         for tested_on, pc in zip(("hot-or-not", "mebeauty"), correlations, strict=True):
             assert elsewhere("scut-fbp5500", tested_on, method) == (pc, None, None)
+
+
+# Tables 1 and 6 once more: PC, MAE, RMSE on SCUT-FBP5500.
+FIVE_FOLDS_PRINTED = """
+r3cnn                .9142 .2120 .2800
+crnet                .8869 .2397 .3186
+aanet                .9055 .2236 .2954
+comboloss            .9199 .2050 .2704
+co-attention         .9260 .2020 .2660
+cnn-er               .9250 .2009 .2650
+uol                  .9240 .1975 .2633
+regression           .9044 .2248 .2973
+ldl                  .9076 .2214 .2909
+uncertain-regression .9080 .2218 .2920
+order-learning       .9198 .2025 .2683
+"""
+
+
+def test_figures_on_the_folds_are_those_printed():
+    printed = {
+        name: tuple(map(float, figures)) for name, *figures in map(str.split, FIVE_FOLDS_PRINTED.split("\n")[1:-1])
+    }
+    assert {"scut-fbp5500": printed} == FIVE_FOLDS
+
+
+# Table 4 once more: PC on Color FERET, per cent of the pairs of MIFS.
+UNRATED_PRINTED = """
+r3cnn        .8265 73.91
+crnet        .8564 96.15
+aanet        .7504 76.92
+comboloss    .9146 92.31
+co-attention .7067 76.92
+cnn-er       .8490 96.15
+uol          .9266 92.31
+"""
+
+
+def test_figures_on_unrated_images_are_those_printed():
+    rows = [line.split() for line in UNRATED_PRINTED.strip().splitlines()]
+    assert {name: float(pc) for name, pc, _ in rows} == PANEL
+    assert pytest.approx({name: float(share) / 100 for name, _, share in rows}) == MAKEUP
+    assert makeup_accuracy("uol", "matched") == 0.9231
+    assert makeup_accuracy("uol", "matched-hinge") is None
+
+
+def test_nothing_is_published_but_what_is_printed():
+    rows = [line.split()[:2] for line in ELSEWHERE.strip().splitlines()]
+    plain = {"regression", "ldl", "uncertain-regression", "order-learning"}
+    for tested_on, found in TRANSFER["scut-fbp5500"].items():
+        assert set(found) - plain == {name for on, name in rows if on == tested_on and not name.startswith("matched-")}
+    assert {name for _, name in rows if name.startswith("matched-")} == set(VARIANTS)
