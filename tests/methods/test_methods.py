@@ -29,7 +29,6 @@ from uol.order.losses import huber, nearest_level, ranking_hinge, smooth_l1, tuk
 from uol.runs.run import check_before_reading, hold_out, run
 from uol.training.batches import fixed_batches
 from uol.training.packed import PackedImages
-from uol.training.recipe import shipped
 
 DOCS = Path(__file__).parents[2] / "docs"
 POSITIONS = {
@@ -541,8 +540,6 @@ def test_the_page_on_methods_tells_of_all():
     for name in methods.names():
         assert f"| `{name}` |" in text
         assert f"**`{name}`" in text
-    for name in shipped():
-        assert not name.startswith("published-") or f"`{name}`" in text
 
 
 def test_training_in_closed_form_draws_nothing(drawn):

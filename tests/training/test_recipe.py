@@ -10,15 +10,11 @@ from pathlib import Path
 
 import pytest
 import timm
-import torch
 import yaml
 
-from uol import methods
 from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig
-from uol.ratings.scale import Scale
 from uol.runs.result_checks import other_setting
-from uol.runs.run import check_before_reading
 from uol.training.recipe import (
     Recipe,
     check_recipe,
@@ -40,12 +36,6 @@ RESOLVED = {  # digests of the settings of each recipe that differ from the defa
     "matched": "d00639f7d960",
     "paper": "7f62896cf558",
     "paper-calibrated": "c5584a90e5f8",
-    "published-aanet": "3889ff9f90bd",
-    "published-cnn-er": "f0bed9b1f716",
-    "published-co-attention": "cf013b4c4541",
-    "published-comboloss": "af4da3668bfc",
-    "published-crnet": "76cb5bba4fa9",
-    "published-r3cnn": "c11623d06d71",
     "strong": "9e36843d7829",
     "transformer": "9899e75fd8ac",
     "xception": "6be3c028da45",
@@ -104,36 +94,16 @@ def test_a_share_of_the_next_layers_rate_is_above_0_and_at_most_1(share):
         load_recipe("strong", {"layer_decay": share})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("published-")])
-def test_published_recipes_make_networks_that_score(name):
-    recipe = load_recipe(name)
-    assert name == f"published-{recipe.method}"
-    assert recipe.init == "timm"
-    check_before_reading(recipe)
-    assert all(milestone < recipe.epochs for milestone, _ in recipe.milestones)
-    with torch.device("meta" if recipe.method == "cnn-er" else "cpu"):  # ten backbones take a gigabyte
-        method = methods.find(recipe.method)(recipe.with_changes({"init": None}), Scale(1, 5), 5).eval()
-        with torch.no_grad():
-            side = recipe.model.crop
-            score, _ = method.estimate(method.features(torch.zeros(1, 3, side, side), torch.zeros(1, 2)))
-    assert score.shape == (1,)
-
-
-def test_published_rates():
-    rates = {
-        name: [learning_rate(epoch, recipe.epochs, recipe) for epoch in range(recipe.epochs)]
-        for name in ("r3cnn", "crnet", "comboloss", "co-attention", "cnn-er")
-        for recipe in [load_recipe(f"published-{name}")]
-    }
-    assert rates["r3cnn"][0] == pytest.approx(1e-3)
-    assert rates["r3cnn"][30] == pytest.approx(1e-4)  # where ranking begins
-    assert rates["comboloss"] == pytest.approx([1e-2] * 50 + [1e-3] * 50 + [1e-4] * 50)
-    assert rates["co-attention"] == pytest.approx([1e-4 / 2 ** (epoch // 8) for epoch in range(40)])
-    assert rates["cnn-er"] == pytest.approx([1e-4] * 20 + [1e-5] * 10)
-    aanet = load_recipe("published-aanet")
-    told = [learning_rate(step, 1500, aanet) for step in (0, 499, 500, 999, 1499)]
-    assert told == pytest.approx([2e-5, 1e-2, 1e-2, 1e-2 * 500 / 999, 0])
+def test_rates_by_steps_and_by_a_line():
+    steps = load_recipe(
+        "matched", {"schedule": "steps", "learning_rate": 1e-2, "milestones": [[5, 0.1], [8, 0.01]], "warmup_steps": 0}
+    )
+    rates = [learning_rate(epoch, 10, steps.with_changes({"epochs": 10})) for epoch in range(10)]
+    assert rates == pytest.approx([1e-2] * 5 + [1e-3] * 3 + [1e-4] * 2)
+    line = load_recipe("matched", {"schedule": "linear", "learning_rate": 1e-2, "warmup_steps": 500})
+    line = line.with_changes({"final_learning_rate": 0.0})
+    found = [learning_rate(step, 1500, line) for step in (0, 499, 500, 999, 1499)]
+    assert found == pytest.approx([2e-5, 1e-2, 1e-2, 1e-2 * 500 / 999, 0])
 
 
 def test_changes_reach_inside():

@@ -21,6 +21,7 @@ from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
 from uol.studies.anchoring_curve import Anchoring, read_anchorings
 from uol.studies.rows import Row, make_rows, of_one_seed
+from uol.studies.summary_tables import CHOSEN_ON
 
 FIVE = 5  # folds
 _PANELS = {
@@ -86,6 +87,7 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 {_network(scorer)}
 | trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
 | recipe | `{results[0].recipe}`{_taught(made["settings"]["teachers"])} |
+| settings chosen on | {CHOSEN_ON.get(results[0].recipe, "unknown")} |
 
 ## How well it agrees with its panel
 
