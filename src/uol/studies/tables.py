@@ -14,6 +14,7 @@ from uol.runs.result import PanelFigures, Result, is_fold
 from uol.studies.comparing import differences
 from uol.studies.groups import gaps_table, groups_table
 from uol.studies.leave_one_out_tables import LEFT_OUT_KINDS
+from uol.studies.left_out_means import means_table
 from uol.studies.method_panel import Panel
 from uol.studies.new_panels import coverage_table
 from uol.studies.published import PANEL, TRANSFER, makeup_accuracy
@@ -43,8 +44,9 @@ def view(kind: str, source: Source) -> View:
     if chosen not in KINDS:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
     if source.left_out:
-        if chosen == "coverage" and source.folder is not None:
-            return coverage_table(source.left_out, source.folder)
+        of_predictions = {"coverage": coverage_table, "means": means_table}.get(chosen)
+        if of_predictions is not None and source.folder is not None:
+            return of_predictions(source.left_out, source.folder)
         found = LEFT_OUT_KINDS.get(chosen)
         return View([], {}) if found is None else found(source.left_out)
     if source.panels and not source.results:
@@ -306,7 +308,8 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "groups": groups_table,
     "gaps": gaps_table,
     "anchoring": _anchoring,
-    "coverage": lambda source: View([], {}),  # of panels left out alone
+    "coverage": lambda source: View([], {}),  # of panels left out alone, like the next
+    "means": lambda source: View([], {}),
 }
 OLD_NAMES = {"beside": "panels", "pairs": "differences"}  # still understood
 
