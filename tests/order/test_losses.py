@@ -9,7 +9,14 @@ import torch
 from torch.autograd import gradcheck
 
 from uol.order.gaussians import Gaussians, wasserstein_distance
-from uol.order.losses import dispersion_divergence, order_cross_entropy, ordinal_hinge, uol_loss
+from uol.order.losses import (
+    dispersion_divergence,
+    order_cross_entropy,
+    order_target,
+    ordinal_hinge,
+    pair_balance,
+    uol_loss,
+)
 
 
 def seeded(*shape):
@@ -99,3 +106,27 @@ def test_total():
     parts = uol_loss(order, ordinal, dispersion, alpha=0.1, beta=0.01)
     assert float(parts.total) == pytest.approx(1.23)
     assert parts._fields == ("total", "order", "ordinal", "dispersion")
+
+
+def test_targets_are_the_probabilities_that_true_means_differ_by_more_than_the_threshold():
+    difference = torch.tensor([-0.5, -0.1, 0.0, 0.15, 0.4], dtype=torch.float64)
+    error = torch.tensor([0.1, 0.2, 0.05, 0.3, 0.15], dtype=torch.float64)
+
+    def above(gap, spread):
+        return 0.5 * (1 + math.erf(gap / spread / math.sqrt(2)))
+
+    by_hand = []
+    for gap, spread in zip(difference.tolist(), error.tolist(), strict=True):
+        less, greater = above(-gap - 0.2, spread), above(gap - 0.2, spread)
+        by_hand.append([less, 1 - less - greater, greater])
+    found = order_target(difference, 0.2, error)
+    assert torch.allclose(found, torch.tensor(by_hand, dtype=torch.float64), atol=1e-3)
+    hard = order_target(torch.tensor([-0.3, -0.2, 0.2, 0.3]), 0.2, torch.zeros(4))
+    assert hard.round().tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def test_balance_gives_similar_pairs_a_third_and_the_others_two():
+    difference = torch.tensor([0.1, -0.2, 0.5, -0.6, 0.7, 0.0])
+    valid = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    weight = pair_balance(difference, 0.2, valid)
+    assert weight.tolist() == pytest.approx([1 / 6, 1 / 6, 2 / 9, 2 / 9, 2 / 9, 0])
