@@ -211,7 +211,11 @@ def test_panels_and_intervals_that_the_model_has_not(asked, faces):
     assert asked.post("/v1/score", **score, data={"panel": "scut-fbp5500", "interval": "panel"}).status_code == 200
     error = refused(asked.post("/v1/score", **score, data={"panel": "nobody"}), 422)
     assert error == "panel: this model has no such panel; it has: scut-fbp5500"
-    assert "interval" in refused(asked.post("/v1/score", **score, data={"interval": "new-panel"}), 422)
+    (near,), (wide,) = (
+        asked.post("/v1/score", **score, data={"interval": interval}).json() for interval in ("panel", "new-panel")
+    )
+    assert wide["value"] == pytest.approx(near["value"], abs=1e-4)
+    assert wide["high"] - wide["low"] > near["high"] - near["low"]
     assert "interval" in refused(asked.post("/v1/score", **score, data={"interval": "wide"}), 422)
 
 

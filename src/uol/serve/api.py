@@ -86,12 +86,12 @@ class Service:
 
     async def score(self, body: RankBody, sent: list[Sent]) -> list[ScoreRow]:
         """The rows of all images, in order; an image that cannot be scored has a row with its error."""
-        if body.interval != "panel":
-            raise RefusedError(422, f"interval: {body.interval} is not available for this model; it has: panel")
         if body.all_faces and self.facts.framing == "whole":
             raise RefusedError(422, "all_faces: this model scores whole images and finds no faces")
         images = tuple(one for one in sent if isinstance(one, ImageBytes))
-        found = iter(await self.engine.ask("score", images, body.all_faces, body.panel) if images else [])
+        found = iter(
+            await self.engine.ask("score", images, body.all_faces, body.panel, None, body.interval) if images else []
+        )
         rows: list[ScoreRow] = []
         for one in sent:
             mine = [self._refused_row(one, body.panel)] if isinstance(one, FramedFile) else next(found)

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from uol.errors import ImageError, UolError
 from uol.images.framing import FaceRecord
 from uol.images.read import ImageBytes
+from uol.scoring.base import Interval
 from uol.serve.limits import Limits
 from uol.serve.worker import Answer, Batch, Cancel, Job, Kind, Loaded, Message, run_worker
 
@@ -139,13 +140,14 @@ class Engine:
         all_faces: bool = False,
         panel: str | None = None,
         face: FaceRecord | None = None,
+        interval: Interval = "panel",
     ) -> Any:
         """The result of a job.
 
         Raises `BusyError`, `SlowError`, `LostError`, or `ImageError` if its images are at fault.
         """
         self.check_room(len(images))
-        job = Job(next(self._numbers), kind, images, all_faces, panel, face)
+        job = Job(next(self._numbers), kind, images, all_faces, panel, face, interval)
         process, self._used = self._running(), time.monotonic()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[job.number] = _Waiting(future, len(images), self._used, process)

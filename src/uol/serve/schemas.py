@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Interval = Literal["panel", "new-panel"]
+from uol.scoring.base import Interval
+
 Box = Annotated[list[float], Field(min_length=4, max_length=4, description="left, top, width, height in pixels")]
 
 
@@ -135,7 +136,9 @@ class RankBody(_Strict):
     images: list[ImageIn | str] = Field(min_length=1, description="objects with `name` and `data`, or base64 alone")
     panel: str | None = Field(default=None, max_length=200, description="a panel of the model; by default its first")
     all_faces: bool = Field(default=False, description="every face of a photograph, not the main one alone")
-    interval: Interval = Field(default="panel", description="for this panel's mean, or for that of another panel")
+    interval: Interval = Field(
+        default="panel", description="for this panel's mean, or for that of a panel that nobody has seen"
+    )
 
 
 class ScoreBody(RankBody):
@@ -164,8 +167,6 @@ def request_body(kind: type[BaseModel], panels: Sequence[str]) -> dict[str, Any]
     fields = described["properties"]
     names = {"type": "string", "enum": list(panels)}
     fields["panel"] = {**fields["panel"], "anyOf": [names, {"type": "null"}]}
-    if "interval" in fields:
-        fields["interval"] = {**fields["interval"], "enum": ["panel"]}  # no model knows other panels' intervals yet
     # A form has no null: what is left out, or empty, has its default.
     form = {name: _without_null(field) for name, field in fields.items()}
     file = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from uol.errors import ImageError, UolError
 from uol.images.framing import FaceRecord, FramedFile
 from uol.images.read import ImageBytes
-from uol.scoring.base import BaseScorer
+from uol.scoring.base import BaseScorer, Interval
 from uol.scoring.bulk import submit_batch, submit_on_all_panels
 from uol.scoring.released import ALL_PANELS, open_model
 
@@ -34,7 +34,8 @@ Kind: TypeAlias = Literal["score", "compare", "explain"]
 class Job(NamedTuple):
     """The images of one request and what to do with them.
 
-    `panel` is the one whose scale scores are on, by default the first; `face` is the place of the face to explain.
+    `panel` is the one whose scale scores are on, by default the first; `face` is the place of the face to explain;
+    `interval` says whose mean intervals are for.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Job(NamedTuple):
     all_faces: bool = False
     panel: str | None = None
     face: FaceRecord | None = None
+    interval: Interval = "panel"
 
 
 class Cancel(NamedTuple):
@@ -95,7 +97,7 @@ class Worker:
 
     def __init__(self, scorer: BaseScorer, send: Callable[[Message], None], threads: int) -> None:
         self._scorer, self._framer = scorer, scorer.config.framer()
-        self._panels: dict[str, BaseScorer] = {}
+        self._panels: dict[tuple[str | None, Interval], BaseScorer] = {}
         self._send = send
         self._changed = threading.Condition()
         self._turns: deque[_Running] = deque()
@@ -181,15 +183,15 @@ class Worker:
                 later()
 
     def _score_batch(self, batch: list[_Framed]) -> None:
-        for panel in dict.fromkeys(running.job.panel for running, _, _ in batch):
-            self._score_on(panel, [one for one in batch if one[0].job.panel == panel])
+        for key in dict.fromkeys((running.job.panel, running.job.interval) for running, _, _ in batch):
+            self._score_on(*key, [one for one in batch if (one[0].job.panel, one[0].job.interval) == key])
 
-    def _score_on(self, panel: str | None, batch: list[_Framed]) -> None:
+    def _score_on(self, panel: str | None, interval: Interval, batch: list[_Framed]) -> None:
         """Score images on the scale of a panel, with the functions that score files."""
         waiting = list(enumerate(framed for _, _, framed in batch))
         try:
             submit = submit_on_all_panels if panel == ALL_PANELS else submit_batch
-            rows = dict(submit(self._on(panel), waiting)())
+            rows = dict(submit(self._on(panel, interval), waiting)())
         except Exception as error:
             for running, index, _ in batch:
                 running.error = running.error or _fault(running.job, error)
@@ -200,13 +202,13 @@ class Worker:
         for place, (running, index, _) in enumerate(batch):
             self._end(running, index, rows[place])
 
-    def _on(self, panel: str | None) -> BaseScorer:
-        """The model on the scale of a panel."""
-        if panel is None or panel == ALL_PANELS:
-            return self._scorer
-        if panel not in self._panels:
-            self._panels[panel] = self._scorer.on_panel(panel)
-        return self._panels[panel]
+    def _on(self, panel: str | None, interval: Interval = "panel") -> BaseScorer:
+        """The model on the scale of a panel, with intervals for its mean or for that of a new panel."""
+        key = (None if panel == ALL_PANELS else panel, interval)
+        if key not in self._panels:
+            scorer = self._scorer if key[0] is None else self._scorer.on_panel(key[0])
+            self._panels[key] = scorer.for_new_panel() if interval == "new-panel" else scorer
+        return self._panels[key]
 
     def _end(self, running: _Running, index: int, result: Any) -> None:
         """Store the result of an image; after the last one, answer or take the job's last step."""
