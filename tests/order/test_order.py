@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uol.order.order import Order, balanced_pairs, hard_triplets, order_of
+from uol.order.order import Order, balanced_pairs, hard_triplets, order_accuracy, order_of
 
 THETA = 0.2
 
@@ -185,3 +185,12 @@ def test_triplets_of_many_batches_at_once():
     for b in range(5):
         alone = hard_triplets(y[b])
         assert all(np.array_equal(part[b], single) for part, single in zip(together, alone, strict=True))
+
+
+def test_order_accuracy_is_the_share_of_all_pairs_in_the_same_order():
+    random = np.random.default_rng(5)
+    truth = np.round(random.uniform(1, 5, 1100), 2)
+    predicted = truth + random.normal(0, 0.3, 1100)
+    first, second = np.triu_indices(1100, 1)
+    same = order_of(truth[first], truth[second], 0.2) == order_of(predicted[first], predicted[second], 0.2)
+    assert order_accuracy(truth, predicted, 0.2) == same.mean()
