@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from uol.order.calibration import Calibration, calibrate
+from uol.order.calibration import NEW_PANEL, Calibration, calibrate
 
 
 def simulate(n, seed, floor=0.2, scale=3.0, slope=1.1, intercept=-0.3, heavy=False):
@@ -131,3 +131,10 @@ def test_applying_is_the_line_the_interval_and_the_dispersion_within_bounds():
     other = Calibration(images=9).with_dispersion_of(learnt)
     assert (other.images, other.dispersion_intercept, other.dispersion_slope) == (9, -0.5, 0.3)
     assert np.isnan(Calibration().apply(raw, error, degree, (1, 5)).dispersion).all()
+
+
+def test_an_interval_for_a_new_panel_is_at_least_as_wide_as_the_floor_of_the_panels():
+    near, far = Calibration(floor=0.1, quantile=2.0), Calibration(floor=1.5, quantile=2.5, scale=0.0)
+    assert near.for_new_panel(1.0).half_width(0.3) == pytest.approx(1.959964 * NEW_PANEL)
+    assert far.for_new_panel(1.0).half_width(0.3) == pytest.approx(2.5 * 1.5)
+    assert near.for_new_panel(25.0).half_width(0.0) == pytest.approx(25 * 1.959964 * NEW_PANEL)

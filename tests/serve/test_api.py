@@ -288,6 +288,9 @@ def test_answers_are_kept_from_other_sites(asked, faces):
     assert not [name for name in answer.headers if name.startswith("access-control")]
     assert answer.headers["cache-control"] == "no-store"
     refused(asked.post("/v1/score", files=files(faces[0]), headers={"Sec-Fetch-Site": "cross-site"}), 403)
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9"):
+        refused(asked.post("/v1/score", files=files(faces[0]), headers={"Origin": origin}), 403)
+    refused(asked.post("/v1/score", files=files(faces[0]), headers={"Sec-Fetch-Site": "same-site"}), 403)
 
 
 def test_the_log_has_no_names(asked, faces):

@@ -128,9 +128,11 @@ class Calibration(BaseModel):
     def for_new_panel(self, unit: float, error: float = NEW_PANEL) -> Self:
         """The same with intervals for the mean of a panel that nobody has seen, of one width for all images.
 
-        `unit` is that of the scale, and `error` the error to expect, as on a scale of 1 to 5.
+        `unit` is that of the scale, and `error` the error to expect, as on a scale of 1 to 5, if the model's on its
+        panel is not larger.
         """
-        return self.model_copy(update={"scale": 0.0, "floor": error * unit, "quantile": NORMAL_95})
+        floor = max(error * unit, self.floor * self.quantile / NORMAL_95)
+        return self.model_copy(update={"scale": 0.0, "floor": floor, "quantile": NORMAL_95})
 
     def with_dispersion_of(self, other: Calibration) -> Self:
         """The same with another calibration's line for dispersion."""

@@ -114,6 +114,11 @@ def find_tested_part(folder: Path, rated: RatedImages, split: str | None, panel:
     trained = None if lineage is None else lineage.split_of(rated.fingerprint)
     if trained is not None:
         trained.check(folder, rated)
+        if trained.name != WHOLE and find_split(rated, trained.name) is None:
+            raise CallError(
+                f"{folder} was trained on {trained.name}, which {rated.name} does not have here; "
+                "give the table of folds with --folds"
+            )
         if not len(tested_images(rated, trained.name)):
             raise CallError(f"{folder} was trained on every image of {rated.name}: none is left to test it on")
         if split not in (None, "all") and trained.name not in choose_splits(rated, split):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
     from uol.scoring.network import NetworkScorer
 
+FORMER_CARD = "The card of the model that was anchored, whose terms hold for this one too:"
 ANCHORED = "the anchors, each scored by comparison with the others"
 
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 import uol
 from uol.errors import CallError, UolError
 from uol.scoring.base import BaseScorer
-from uol.scoring.cards import ANCHORED, model_card
+from uol.scoring.cards import ANCHORED, FORMER_CARD, model_card
 from uol.scoring.config import (
     COMPARE_GRAPH,
     CONFIG,
@@ -153,8 +153,7 @@ def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path
     stored = [member / MODEL for member in member_folders(base) or [base]]
     scorer.save_pretrained(folder, half=all(map(_in_half, stored)))
     former = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
-    terms = "The card of the model that was anchored, whose terms hold for this one too:"
-    write_text(Path(folder) / CARD, f"{model_card(scorer, ANCHORED)}\n---\n\n{terms}\n\n{former}")
+    write_text(Path(folder) / CARD, f"{model_card(scorer, ANCHORED)}\n---\n\n{FORMER_CARD}\n\n{former}")
 
 
 def load_model(name: str | os.PathLike[str]) -> BaseScorer:

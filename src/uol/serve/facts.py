@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from uol.order.calibration import Calibration
+from uol.scoring.cards import FORMER_CARD
 from uol.scoring.config import PanelConfig, is_ensemble, read_config, read_ensemble_config
 from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
@@ -34,9 +35,10 @@ def model_facts(name: str) -> Model:
     for one in {folder, *members}:
         check_digests(one)  # a damaged model is reported before anybody asks it
     card = _text(folder / _CARD)
+    own_card = card.split(FORMER_CARD)[0]  # of an anchored model: figures and raters of the former are another panel's
     others = {} if several else read_panels(folder, network.dimensions)
     panels = [
-        _panel(settings.panel, settings.calibration, read_references(members[0], network.dimensions), card),
+        _panel(settings.panel, settings.calibration, read_references(members[0], network.dimensions), own_card),
         *(_panel(parts.panel, parts.calibration, parts.references) for parts in others.values()),
     ]
     return Model(
@@ -45,7 +47,7 @@ def model_facts(name: str) -> Model:
         loaded=False,
         explains=not several,
         panels=panels,
-        weak=weak_groups(card),
+        weak=weak_groups(own_card),
         limits=_bullets(card, "Limits"),
     )
 

@@ -79,7 +79,7 @@ class Guard:
         headers = Headers(scope=scope)
         if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
             return problem(421, "this address is not served here; --allow-host NAME adds one")
-        if scope["method"] == "POST" and headers.get("sec-fetch-site") == "cross-site":
+        if scope["method"] == "POST" and _from_another_site(headers):
             return problem(403, "requests from other sites are refused")
         if self._token is None or scope["path"] in self._public:
             return None
@@ -136,3 +136,11 @@ def _add_headers(headers: MutableHeaders, path: str) -> None:
         headers[name] = value
     # Swagger UI writes style attributes; the project's page has none.
     headers["Content-Security-Policy"] = _CSP.format(style=" 'unsafe-inline'" if path.startswith("/docs") else "")
+
+
+def _from_another_site(headers: Headers) -> bool:
+    """Whether a page of another address sent a request: browsers say so in one or the other header."""
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return True
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")

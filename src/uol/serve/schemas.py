@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from uol.scoring.base import Interval
 
-Box = Annotated[list[float], Field(min_length=4, max_length=4, description="left, top, width, height in pixels")]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Box = Annotated[list[Finite], Field(min_length=4, max_length=4, description="left, top, width, height in pixels")]
 
 
 class Face(BaseModel):
