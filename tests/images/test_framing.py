@@ -83,8 +83,8 @@ def test_packs_of_the_same_detector_alone_are_found_again(pictures, detector, tm
 
     cached_images(pictures, 24, tmp_path / "cache", framing="face")
     (kept,) = (tmp_path / "cache" / "images").glob("*.npy")
-    assert kept.stem == key(pictures, 24, 2)
-    assert kept.stem != key(pictures, 24, 1)
+    assert kept.stem == key(pictures, 24, 3)
+    assert kept.stem != key(pictures, 24, 2)
 
 
 def test_faces_are_looked_for_once(pictures, detector, tmp_path):

@@ -36,7 +36,9 @@ def batch_of(drawn_b):
         (batch,) = fixed_batches(data, recipe, torch.device("cpu"))
         variance = batch.rating_variance.clone()
         variance[::7] = torch.nan
-        return method, batch._replace(rating_variance=variance)
+        pair_weight, triplet_weight = batch.pair_weight.clone(), batch.triplet_weight.clone()
+        pair_weight[::3], pair_weight[1::5], triplet_weight[::4] = 0.0, 2.0, 0.0  # empty places, and balanced pairs
+        return method, batch._replace(rating_variance=variance, pair_weight=pair_weight, triplet_weight=triplet_weight)
 
     return make
 

@@ -201,3 +201,11 @@ def test_fit_of_faultless_or_senseless_outcomes_stays_finite():
     assert 0 < flat.k < 0.2
     with pytest.raises(ValueError, match="different scores"):
         fit([1, 1], [3.0, 3.0], [3.0, 3.0])
+
+
+def test_a_network_that_is_too_sure_overflows_nothing():
+    references = np.linspace(1, 5, 41)
+    outcomes = np.where(references < 2.95, Order.GREATER, Order.LESS)[None]
+    found = estimate(outcomes, references, BradleyTerry(1e4, 0.5), (1.0, 5.0))
+    assert found.value[0] == pytest.approx(2.95, abs=0.06)
+    assert np.isfinite(found.standard_error).all()

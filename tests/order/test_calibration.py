@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import scipy.stats
 
-from uol.order.calibration import NEW_PANEL, Calibration, calibrate
+from uol.order.calibration import NEW_PANEL, NORMAL_95, Calibration, calibrate
 
 
 def simulate(n, seed, floor=0.2, scale=3.0, slope=1.1, intercept=-0.3, heavy=False):
@@ -138,3 +141,24 @@ def test_an_interval_for_a_new_panel_is_at_least_as_wide_as_the_floor_of_the_pan
     assert near.for_new_panel(1.0).half_width(0.3) == pytest.approx(1.959964 * NEW_PANEL)
     assert far.for_new_panel(1.0).half_width(0.3) == pytest.approx(2.5 * 1.5)
     assert near.for_new_panel(25.0).half_width(0.0) == pytest.approx(25 * 1.959964 * NEW_PANEL)
+
+
+@pytest.mark.parametrize(("images", "line"), [(20, False), (20, True), (60, False), (60, True)])
+def test_quantiles_by_hand(images, line):
+    random = np.random.default_rng(images)
+    raw = random.uniform(1, 5, images)
+    truth = raw + random.normal(0, 0.3, images)
+    found = calibrate(truth, raw, np.ones(images), line=line, enough=10)
+    fitted = 4 if line else 2
+    residual = truth - (found.intercept + found.slope * raw)
+    standard = np.abs(residual) / math.hypot(found.scale, found.floor) * math.sqrt(images / (images - fitted))
+    if images < 40:
+        expected = scipy.stats.t.ppf(0.975, images - fitted) * math.sqrt((standard**2).mean())
+    else:
+        expected = sorted(standard)[math.ceil((images + 1) * 0.95) - 1]
+    assert found.quantile == pytest.approx(expected)
+
+
+def test_an_interval_for_a_new_panel_is_as_wide_on_every_scale():
+    found = Calibration(scale=3.0, floor=0.1, quantile=1.0).for_new_panel(2.25)
+    assert found.half_width([0.1, 0.9]) == pytest.approx([NORMAL_95 * NEW_PANEL * 2.25] * 2)

@@ -33,3 +33,8 @@ def test_seeded():
 def test_any_range_of_scores(low, high, width):
     scores = np.random.default_rng(0).uniform(low, high, 4000)
     assert len(choose_references(scores, width, 10)) == pytest.approx(400, abs=10)
+
+
+def test_a_score_on_the_edge_of_a_bin_belongs_to_the_bin_above():
+    assert 3.3 / 0.1 < 33  # as computed
+    assert len(choose_references([3.3, 3.35], 0.1, per_bin=1)) == 1

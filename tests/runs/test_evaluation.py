@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from uol.order.order import order_accuracy
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
@@ -50,6 +51,9 @@ def test_the_threshold_follows_the_scale(drawn):
     )
     assert math.isnan(here["dispersion_pc"])
     assert here["order_accuracy"] == pytest.approx(there["order_accuracy"], abs=0.02)
+    table = predictions_table(ten, Predictions(ten.scores * 0.9, ten.scores, ten.scores, np.full(80, np.nan)))
+    assert there["order_accuracy"] == order_accuracy(table["score"], table["value"], 0.45)
+    assert there["order_accuracy"] != order_accuracy(table["score"], table["value"], 0.2)
 
 
 def test_a_group_is_never_taken_for_the_leniency_of_raters(drawn):

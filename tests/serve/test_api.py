@@ -11,7 +11,7 @@ import time
 import pytest
 from PIL import Image
 
-from hostile import hostile_files
+from hostile_uploads import hostile_files
 from uol.serve.api import Service
 from uol.serve.limits import Limits
 
