@@ -226,6 +226,19 @@ def test_mistakes_are_named(folder, table, text, message):
     assert "\n" not in str(caught.value)
 
 
+def test_ratings_are_not_taken_for_numbered_photographs(table, tmp_path):
+    photographs = tmp_path / "numbered"
+    photographs.mkdir()
+    for number in range(1, 41):
+        (photographs / f"{number}.jpg").touch()
+    rows = "".join(f"face_{i:03}.png,{1 + i % 40},{1 + (7 * i) % 40}\n" for i in range(20))
+    for text in (f"image,anna,ben\n{rows}", "image,mean\nx1.jpg,3\nx2.jpg,4\n"):
+        with pytest.raises(UolError, match=r"no image of ratings\.csv is in"):
+            load_own(photographs, table(text))
+    numbered = load_own(photographs, table("image,r1,r2\n1,3,4\n2,5,4\n"), scale=(1, 7))
+    assert numbered.scores.tolist() == [3.5, 4.5]
+
+
 def test_many_different_values_are_no_split(folder, table, tmp_path):
     for i in range(60):
         (tmp_path / f"{i:02}.jpg").touch()

@@ -48,15 +48,16 @@ class Columns:
 def find_image_column(table: pd.DataFrame, chosen: str | None, index: ImageIndex) -> str | None:
     """The column of image names: as chosen, else one whose cells are files in the folder; None if there is none.
 
-    Columns of a usual name go first, then the one with the most files. Where more column headings than cells are
-    files, the images are in the columns.
+    Columns of a usual name go first, then the one with the most files, not of numbers if there is one of a usual name.
+    Where more column headings than cells are files, the images are in the columns.
     """
     if chosen is not None:
         return find_column(table, chosen, (), "image")
     usual = [column for name in IMAGE for column in find_columns(table, [name])]
     files = {column: sum(bool(index.find(name)) for name in set(texts(table[column])) if name) for column in table}
-    best = next((column for column in usual if files[column]), max(files, key=files.__getitem__))
-    return str(best) if files[best] and files[best] >= len(_image_headings(table, index)) else None
+    others = [column for column in table if not (usual and has_numbers(table[column]))]  # 25 is a rating, not 25.jpg
+    best = next((column for column in (*usual, *sorted(others, key=lambda name: -files[name])) if files[column]), None)
+    return str(best) if best is not None and files[best] and files[best] >= len(_image_headings(table, index)) else None
 
 
 def melt_raters_in_rows(table: pd.DataFrame, rater: str | None, index: ImageIndex) -> pd.DataFrame | None:
