@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from uol.ratings.metrics import pearson
 from uol.reports.formats import format_interval
-from uol.runs.averaging import mean_of_tables
 from uol.runs.bootstrap import mean_of, paired
 from uol.runs.predictions import replicates_elsewhere
 from uol.studies.kept_predictions import read_kept
@@ -30,7 +31,7 @@ def means_table(found: Sequence[LeftOut], folder: Path) -> View:
             if len(known) < 2 or len(known) < len(members):
                 continue
             aligned = [table.loc[known[0].index].reset_index() for table in known]
-            mean = aligned[0].assign(value=mean_of_tables(aligned).value)
+            mean = aligned[0].assign(value=np.mean([table["value"] for table in aligned], 0))
             pc = pearson(mean["score"], mean["value"])
             drawn = mean_of([replicates_elsewhere(mean, first.left_out).pc])
             alone = first.readings[panel]
