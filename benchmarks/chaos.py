@@ -85,8 +85,8 @@ class Counts:
             self.add("answered" if wrong is None else "silent wrong answers", f"{label}: {wrong}")
 
     def line(self) -> str:
-        told = [f"{self.found[what]} {what}" for what in ("answered", "clean errors", *BAD)]
-        return f"{self.kind:14} {self.found.total():5}: {', '.join(told)}"
+        counts = [f"{self.found[what]} {what}" for what in ("answered", "clean errors", *BAD)]
+        return f"{self.kind:14} {self.found.total():5}: {', '.join(counts)}"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a busy neighbour costs: `uol score` and `uol demo` alone, and beside processes that never rest.
+"""What a busy neighbour costs: `uol score` and `uol demo` alone, and with processes that never rest.
 
 python benchmarks/company.py FOLDER [--photographs 200] [--neighbours 1] [--demo] [--cold]
 
@@ -43,14 +43,14 @@ def main() -> None:
 
 
 def compare(name: str, command: list[str], neighbours: int, rounds: int) -> None:
-    """Print the least seconds of a command alone and beside others, measured in turn."""
-    alone, beside = [], []
+    """Print the least seconds of a command alone and with others running, measured in turn."""
+    alone, together = [], []
     for _ in range(rounds):
         alone.append(seconds(command))
         with busy(neighbours):
-            beside.append(seconds(command))
-    ratio = min(beside) / min(alone)
-    print(f"{name}: {min(alone):.1f} s alone, {min(beside):.1f} s beside {neighbours} busy: {ratio:.2f} times")
+            together.append(seconds(command))
+    ratio = min(together) / min(alone)
+    print(f"{name}: {min(alone):.1f} s alone, {min(together):.1f} s with {neighbours} busy: {ratio:.2f} times")
 
 
 def seconds(command: list[str]) -> float:

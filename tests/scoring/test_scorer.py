@@ -15,7 +15,8 @@ from uol import Score
 from uol.errors import CallError, ImageError
 from uol.order.config import ScoringConfig
 from uol.runs.run import run
-from uol.scoring.base import answered, one_ahead, rank_with_ties
+from uol.scoring.ahead import answered, one_ahead
+from uol.scoring.base import rank_with_ties
 from uol.scoring.scorer import Scorer
 from uol.training.packed import PackedImages
 

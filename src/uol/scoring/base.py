@@ -10,9 +10,8 @@ import difflib
 import math
 import os
 from abc import ABC, abstractmethod
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 Pixels = npt.NDArray[np.uint8]
 Interval: TypeAlias = Literal["panel", "new-panel"]
-Answer = TypeVar("Answer")
 Progress = Callable[[int, int], None]
 """Called with the number of images done and of all."""
 
@@ -379,35 +377,6 @@ def check_anchors(rated: RatedImages) -> None:
     """Refuse to make a panel's scale from too few images."""
     if len(rated) < FEWEST_ANCHORS:
         raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring requires at least {FEWEST_ANCHORS}")
-
-
-def one_ahead(submitted: Iterable[Callable[[], Answer]]) -> Iterator[Answer]:
-    """The answers to submitted work, in order; each is waited for after the next is submitted."""
-    waiting: Callable[[], Answer] | None = None
-    for wait in submitted:
-        if waiting is not None:
-            yield waiting()
-        waiting = wait
-    if waiting is not None:
-        yield waiting()
-
-
-def answered(submitted: Iterable[Callable[[], Answer]], ahead: int = 2) -> Generator[Answer]:
-    """The answers to submitted work, in order, waited for in another thread than the one that submits.
-
-    At most `ahead` are unanswered when the next is submitted.
-    """
-    pool = ThreadPoolExecutor(1)
-    waiting: deque[Future[Answer]] = deque()
-    try:
-        for wait in submitted:
-            waiting.append(pool.submit(wait))
-            if len(waiting) > ahead or waiting[0].done():
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def as_sequence(images: Images | ImageLike) -> Images:

@@ -14,7 +14,8 @@ import numpy as np
 
 from uol.images.framing import FramedFile, Framer
 from uol.images.parallel_reading import MANY, ParallelReader, can_share
-from uol.scoring.base import BaseScorer, answered
+from uol.scoring.ahead import answered
+from uol.scoring.base import BaseScorer
 from uol.scoring.rows import ScoreRow, panels_row, score_row
 from uol.storage.cores import available_cores
 

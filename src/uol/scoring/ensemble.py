@@ -25,6 +25,7 @@ from uol.order.config import ModelConfig, common_view
 from uol.order.gaussians import Gaussians
 from uol.order.views import shown_to
 from uol.ratings.rated_images import RatedImages
+from uol.scoring.ahead import one_ahead
 from uol.scoring.base import (
     FEWEST_ANCHORS,
     BaseScorer,
@@ -34,7 +35,6 @@ from uol.scoring.base import (
     Progress,
     Score,
     batches_of,
-    one_ahead,
 )
 from uol.scoring.network import Outcomes
 from uol.scoring.scorer import Scorer

@@ -20,7 +20,8 @@ from uol.order.model import OrderModel
 from uol.order.references import ReferenceSet
 from uol.order.views import views
 from uol.ratings.rated_images import RatedImages
-from uol.scoring.base import BaseScorer, Interval, Pixels, Score, one_ahead
+from uol.scoring.ahead import one_ahead
+from uol.scoring.base import BaseScorer, Interval, Pixels, Score
 from uol.scoring.config import PanelConfig
 from uol.scoring.network import Floats, NetworkScorer, Outcomes, references_of
 from uol.scoring.panels import PanelParts, StoredReferences
