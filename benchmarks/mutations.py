@@ -31,7 +31,7 @@ COPIED = ("src", "tests", "results", "docs", "pyproject.toml", "README.md")
 TIMEOUT = 180  # seconds for the tests of one change; a change that makes them hang is noticed
 HAND = "tests/methods/test_methods_total_loss.py"
 METHODS = (HAND, "tests/methods/test_methods.py")
-RECIPES = ("tests/training/test_recipe.py", "tests/studies/test_plans_results.py")
+RECIPES = ("tests/training/test_recipe.py", "tests/experiments/test_plans_results.py")
 TESTS = {
     "order/losses.py": ("tests/order/test_losses.py", "tests/order/test_losses_of_methods.py", HAND),
     "order/gaussians.py": ("tests/order/test_gaussians.py", "tests/order/test_losses.py", HAND),

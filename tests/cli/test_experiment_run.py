@@ -11,7 +11,7 @@ import pytest
 
 from quick import quick_recipe
 from uol import datasets
-from uol.studies.plans import PlanRow, find_plan
+from uol.experiments.plans import PlanRow, find_plan
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_recipes_are_trained_and_read_and_compared_on_held_out_images(uol, place
 
 
 def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
-    from uol.studies import runner
+    from uol.experiments import runner
 
     monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
     call = ("experiment", "run", "recipes", "--root", "there", "--json", "--set", "histogram_weight=0.5")
@@ -144,7 +144,7 @@ def test_a_row_that_lacks_what_it_needs_is_left_out(uol, place, monkeypatch):
 
 
 def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
-    from uol.studies import runner
+    from uol.experiments import runner
 
     monkeypatch.setattr(runner, "run_job", lambda job, *_: ("there", None))
     as_half = ("--set", "model.framing=face", "--set", "histogram_weight=0.5")
@@ -156,7 +156,7 @@ def test_every_idea_can_be_run_without_more_being_said(uol, place, monkeypatch):
 
 @pytest.mark.slow
 def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch):
-    from uol.studies import runner
+    from uol.experiments import runner
 
     def broken(packed, name, *rest, **more):
         if name == "fold-1":

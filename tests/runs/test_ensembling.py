@@ -13,6 +13,7 @@ import pytest
 from quick import quick_recipe
 from uol import datasets
 from uol.errors import CallError, UolError
+from uol.experiments.collect import add
 from uol.ratings import metrics
 from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
 from uol.runs.known_raters import known_leniency
@@ -24,7 +25,6 @@ from uol.runs.transfer import judge_elsewhere
 from uol.scoring.ensemble import EnsembleScorer
 from uol.scoring.scorer import Scorer
 from uol.storage import provenance
-from uol.studies.collect import add
 from uol.training.packed import PackedImages
 from uol.training.recipe import held_out_rows
 

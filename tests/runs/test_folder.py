@@ -17,7 +17,7 @@ from uol.runs.folder import RunFolder, run_folders
 from uol.runs.run import run
 from uol.training.packed import PackedImages
 
-ROOMS = ("runs", "reports", "studies", "cli")  # those that may import RunFolder
+ROOMS = ("runs", "reports", "experiments", "cli")  # those that may import RunFolder
 FILES = re.compile(
     r"""["'/](recipe\.yaml|checkpoint\.safetensors|metrics\.csv|result\.json|predictions\.csv|held-out\.csv|log\.txt"""
     r"""|provenance\.json|panels/)|/ f?["'](model|panels|evaluations)["']"""

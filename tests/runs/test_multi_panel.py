@@ -13,6 +13,8 @@ from safetensors.torch import load_file
 
 from quick import quick_recipe
 from uol.errors import CallError, UolError
+from uol.experiments.rows import Source, make_rows
+from uol.experiments.tables import view
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
@@ -25,8 +27,6 @@ from uol.runs.result import Result, Transfer, read_result, write_result
 from uol.runs.result_checks import check_together
 from uol.runs.train_and_test import Origin, finished, train_and_test
 from uol.scoring.scorer import Scorer
-from uol.studies.rows import Source, make_rows
-from uol.studies.tables import view
 from uol.training.packed import PackedImages
 
 ORIGIN = Origin("quick", {})

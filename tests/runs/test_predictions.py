@@ -10,6 +10,7 @@ import pytest
 
 from measured import elsewhere, measured
 from uol.errors import UolError
+from uol.experiments.collect import add
 from uol.ratings import metrics
 from uol.runs.bootstrap import draws, replicated
 from uol.runs.folder import RunFolder
@@ -17,7 +18,6 @@ from uol.runs.groups import groups_of
 from uol.runs.predictions import known_raters_of, read_predictions, spread_of
 from uol.runs.read_run import read_run
 from uol.runs.result import read_result, write_result
-from uol.studies.collect import add
 
 
 def predictions(seed=0, images=200, noise=0.3):

@@ -234,7 +234,7 @@ def test_a_base_that_cannot_be_used_is_refused_in_one_line(tmp_path, base, messa
 @pytest.mark.parametrize(
     "code",
     [
-        "import uol.training.recipe, uol.runs.result, uol.studies.tables",
+        "import uol.training.recipe, uol.runs.result, uol.experiments.tables",
         "from uol.cli import main; sys.argv = ['uol', 'experiment', 'table', 'modules', '--results', RESULTS]; main()",
     ],
 )

@@ -26,7 +26,7 @@ class Format(StrEnum):
     LATEX = "latex"
 
 
-# The tables that help lists; `uol.studies.tables` has them all, and loads too slowly for --help.
+# The tables that help lists; `uol.experiments.tables` has them all, and loads too slowly for --help.
 KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "makeup", "anchoring", "coverage")
 
 
@@ -44,7 +44,7 @@ def list_(results: ResultsOption = Path("results"), as_json: JsonOption = False)
 
     Example: uol experiment list
     """
-    from uol.studies.listing import list_experiments
+    from uol.experiments.listing import list_experiments
 
     check_results(results)
     rows = list_experiments(results)
@@ -91,9 +91,9 @@ def table(
 
     Example: uol experiment table modules --show differences
     """
+    from uol.experiments.rows import find_source, make_rows
+    from uol.experiments.tables import view
     from uol.reports import formats
-    from uol.studies.rows import find_source, make_rows
-    from uol.studies.tables import view
 
     check_results(results)
     found = find_source(results, name)
@@ -127,9 +127,9 @@ def figure(
 
     Example: uol experiment figure modules --out modules.png
     """
+    from uol.experiments.figures import figures_by_row, groups_of_rows, range_of_scores
+    from uol.experiments.rows import find_source
     from uol.storage.files import check_output, replacing
-    from uol.studies.figures import figures_by_row, groups_of_rows, range_of_scores
-    from uol.studies.rows import find_source
 
     check_output(out, (".png", ".svg", ".pdf"))
     check_results(results)

@@ -32,9 +32,9 @@ def add(
 
     Example: uol experiment add runs/paper
     """
-    from uol.studies.collect import add as add_run
-    from uol.studies.collect import finished_in
-    from uol.studies.leave_one_out import add_left_out, is_whole_run
+    from uol.experiments.collect import add as add_run
+    from uol.experiments.collect import finished_in
+    from uol.experiments.leave_one_out import add_left_out, is_whole_run
 
     check_results(results)
     whole = is_whole_run(run)
@@ -55,11 +55,11 @@ def docs(
 
     Example: uol experiment docs
     """
+    from uol.experiments.document import DOCUMENTS, rendered
+    from uol.experiments.release import renewed_card
     from uol.scoring import released
     from uol.scoring.folder import CARD
     from uol.storage.files import write_text
-    from uol.studies.document import DOCUMENTS, rendered
-    from uol.studies.release import renewed_card
 
     check_results(results)
     for document in out or DOCUMENTS:
@@ -89,8 +89,8 @@ def verify(
     Example: uol experiment verify --data mebeauty=MEBeauty
     """
     from uol import datasets
-    from uol.studies.document import DOCUMENTS
-    from uol.studies.verify import verify as verify_results
+    from uol.experiments.document import DOCUMENTS
+    from uol.experiments.verify import verify as verify_results
 
     check_results(results)
     given: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def release(
 
     Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
     """
-    from uol.studies.release import release as make
+    from uol.experiments.release import release as make
 
     check_results(results)
     size, difference = make(run, out, recipe, results)
@@ -140,7 +140,7 @@ def anchoring(
 
     Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root MEBeauty --split 2022
     """
-    from uol.studies.anchoring_curve import SIZES, measure_anchoring, write_anchoring
+    from uol.experiments.anchoring_curve import SIZES, measure_anchoring, write_anchoring
 
     check_results(results)
     rated = load(chosen)
@@ -167,7 +167,7 @@ def panel(
 
     Example: uol experiment panel runs/methods --data color-feret
     """
-    from uol.studies.method_panel import METHODS, make_panel, write_panel
+    from uol.experiments.method_panel import METHODS, make_panel, write_panel
 
     check_results(results)
     made = make_panel(runs, data, name, method or METHODS, recipe, seed)
@@ -213,9 +213,9 @@ def adjusted(
 
     Example: uol experiment adjusted runs/distilled runs/best --data mebeauty --root MEBeauty
     """
+    from uol.experiments.adjusting import figures_of
     from uol.ratings.rater_effects import unconnected_sets
     from uol.reports.formats import format_interval
-    from uol.studies.adjusting import figures_of
 
     rated = load(chosen)
     rows = figures_of(runs, rated)

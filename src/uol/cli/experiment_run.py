@@ -23,7 +23,7 @@ from uol.cli.output import check_results, print_json, print_table, progress_bar,
 from uol.errors import CallError, UolError, counted
 
 if TYPE_CHECKING:
-    from uol.studies.runner import Job, Outcome
+    from uol.experiments.runner import Job, Outcome
     from uol.training.loop import EpochReport
 
 
@@ -55,11 +55,11 @@ def run(
     Example: uol experiment run modules --root SCUT-FBP5500_v2 --init vgg16.safetensors --also mebeauty=MEBeauty --add
     """
     from uol import datasets
+    from uol.experiments.plans import find_plan
+    from uol.experiments.runner import Bench, Outcome, check_jobs, jobs_of, run_jobs, time_left
     from uol.runs.makeup import read_votes
     from uol.runs.transfer import MakeupRule, load_others
     from uol.storage.provenance import check_reproducible
-    from uol.studies.plans import find_plan
-    from uol.studies.runner import Bench, Outcome, check_jobs, jobs_of, run_jobs, time_left
     from uol.training.recipe import parse_changes
 
     plan = find_plan(name)

@@ -1,0 +1,255 @@
+"""A model ready to be given away: weights in 16 bits, graphs for onnxruntime, and a card with measured figures."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uol.errors import CallError, UolError
+from uol.experiments.anchoring_curve import Anchoring, read_anchorings
+from uol.experiments.rows import Row, make_rows, of_one_seed
+from uol.experiments.summary_tables import CHOSEN_ON
+from uol.reports.formats import format_interval, markdown
+from uol.runs.folder import RunFolder
+from uol.runs.groups import group_means
+from uol.runs.result import Result, is_fold
+from uol.runs.result_checks import other_setting, read_results
+from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
+from uol.scoring.onnx_export import write_graphs
+from uol.scoring.released import fingerprint
+from uol.scoring.scorer import Scorer
+from uol.storage.files import replacing_folder, write_json, write_text
+
+FIVE = 5  # folds
+_PANELS = {
+    "scut-fbp5500": " This one was sixty\n  raters, of frontal photographs of Asian and Caucasian faces.",
+}
+
+
+def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, float]:
+    """Write a model folder from a run on a whole data set; its size in bytes, and how far graphs are from PyTorch.
+
+    The card's figures are those of networks that the same recipe made of the data set's folds.
+    """
+    made = {**whole_provenance(RunFolder(run).provenance), "recipe": recipe}
+    found = results_of(made, results)
+    check_target(out)
+    scorer = load_scorer(RunFolder(run).model)
+    with replacing_folder(out) as temporary:
+        save_scorer(scorer, temporary, half=True)
+        difference = write_graphs(load_scorer(temporary), temporary)
+        write_json(temporary / PROVENANCE, made)
+        write_text(temporary / CARD, card(out.name, scorer, made, found, curves_of(temporary, results)))
+    return sum(path.stat().st_size for path in out.iterdir()), difference
+
+
+def renewed_card(folder: Path, results: Path) -> str:
+    """The card of a released model as the results make it."""
+    made = whole_provenance(folder / PROVENANCE)
+    return card(folder.name, load_scorer(folder), made, results_of(made, results), curves_of(folder, results))
+
+
+def card(
+    name: str,
+    scorer: Scorer,
+    made: Mapping[str, Any],
+    results: Sequence[Result],
+    curves: Sequence[Anchoring] = (),
+) -> str:
+    """The model card: what it says, how well, for whom, and what must not be done with it."""
+    (row,) = make_rows(results)
+    data, machine, panel = made["data"], made["hardware"], scorer.panel
+    where = machine["gpu"] or machine["machine"]
+    folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"
+    says = f"""It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from
+        {panel.low:g} to {panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It
+        measures nothing about a person.** It must not be used to judge, select, rank for a decision, or identify
+        anyone."""
+    tested = f"""This network learnt from every image of the data set, so none is left to test it on. The figures are
+        means over {folds}: on each, a network made by the same recipe from the other images alone was tested, after its
+        last epoch."""
+    parts = [
+        f"""# {name}
+
+{_filled(says)}
+
+```python
+from uol import Scorer
+
+Scorer.from_pretrained("{name}").score(["photo.jpg"])
+```
+
+| | |
+|---|---|
+{_network(scorer)}
+| trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
+| recipe | `{results[0].recipe}`{_taught(made["settings"]["teachers"])} |
+| settings chosen on | {CHOSEN_ON.get(results[0].recipe, "unknown")} |
+
+## How well it agrees with its panel
+
+{_filled(tested)}
+""",
+        _figures(row),
+        "\nBy group, on the same test images (the interval is of the images drawn; bias is prediction − score):\n",
+        _groups([r.groups or {} for r in results], same_images=False),
+    ]
+    for other in sorted({key for r in results for key in r.transfer}):
+        parts += ["\n", _elsewhere(other, row, results)]
+    parts += [_anchored(curve) for curve in curves]
+    parts.append(
+        f"""
+## Use
+
+For research on perception, aesthetics and rating data: predicting what a panel like this one would say of new stimuli,
+choosing and balancing stimuli, comparing images, and, with some dozens of one's own rated images (`uol anchor`), moving
+the whole scale to another panel. Report the panel, the interval and the figures by group with every score.
+
+Not for decisions about people, in employment, dating, insurance, advertising, moderation or anywhere else; not for
+minors; not for identification, for which it has no means.
+
+## Limits
+
+- It repeats the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panel.name, "")}
+- Groups that are missing in the data set are predicted worse, as the figures on other data sets show, and the error is
+  not small.
+- Intervals hold for photographs like those of the data set. On others they are too narrow until the model is anchored.
+- Photographs of low quality, turned heads, hidden faces, make-up, filters and framing change the score.
+
+## Licence
+
+The weights are for non-commercial research only, after the terms of the data set they were learnt from. The code has
+its own licence.
+
+## Made by
+
+```sh
+{made["command"]}
+```
+
+Commit {made["commit"]}, seed {made["settings"]["seed"]}, torch {machine["torch"]}, {where}.
+"""
+    )
+    return "".join(parts)
+
+
+def _network(scorer: Scorer) -> str:
+    """The rows of the card's table that say what a model is made of."""
+    config = scorer.config
+    framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
+    histogram = _histogram(scorer)
+    views = len(scorer.scoring.zooms) * (2 if scorer.scoring.mirror else 1)
+    return f"""| network | {config.backbone}, {config.crop} px, {framed} |
+| psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
+| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |
+| views of each image | {views} |{histogram}"""
+
+
+def _histogram(scorer: Scorer) -> str:
+    if not scorer.uses_histogram:
+        return ""
+    share = scorer.scoring.histogram_share
+    return f"\n| score | {1 - share:.0%} by comparisons, {share:.0%} the mean of the histogram that it predicts |"
+
+
+def _figures(row: Row) -> str:
+    found, ends = dict[str, Any](row), row["intervals"]
+    names = {"pc": "Pearson correlation", "mae": "mean absolute error", "rmse": "root mean squared error"}
+    rows = [
+        {"figure": words, "value": found[key], "interval": format_interval(ends[key])} for key, words in names.items()
+    ]
+    rows += [
+        {"figure": "Spearman correlation", "value": row["spearman"]},
+        {"figure": "share of panel means inside their 95 % interval", "value": row["coverage"]},
+        {"figure": "correlation of predicted and real spread of ratings", "value": row["dispersion_pc"]},
+    ]
+    return "\n" + markdown(rows, {"figure": "", "value": "mean over folds", "interval": "95 % interval over images"})
+
+
+def _groups(parts: Sequence[dict[str, Any]], same_images: bool) -> str:
+    rows = [
+        {**mean._asdict(), "interval": format_interval(mean.interval), "difference": mean.bias}
+        for mean in group_means(parts, same_images)
+    ]
+    columns = {"group": "group", "images": "images", "pc": "PC", "interval": "95 % interval", "mae": "MAE",
+               "difference": "bias"}  # fmt: skip
+    return "\n" + markdown(rows, columns) if rows else "\nNot measured.\n"
+
+
+def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
+    found = [r.transfer[other] for r in results if other in r.transfer]
+    pc, ends = row["transfer"][other], row["transfer_intervals"][other]
+    held = [figures.coverage for figures in found if figures.coverage is not None]
+    coverage = (
+        f"; its 95 % intervals, not anchored, hold {sum(held) / len(held):.0%} of the panel's means" if held else ""
+    )
+    text = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
+        ({format_interval(ends) or "no interval"}){coverage}."""
+    groups = _groups([figures.groups or {} for figures in found], same_images=True)
+    return f"## On {other}, which it never saw\n\n{_filled(text)}\n{groups}"
+
+
+def _anchored(curve: Anchoring) -> str:
+    rows = [
+        {
+            "anchors": point.anchors or "none",
+            "mae": point.mean.mae,
+            "rmse": point.mean.rmse,
+            "coverage": point.mean.coverage,
+        }
+        for point in curve.points
+    ]
+    columns = {"anchors": "anchors", "mae": "MAE", "rmse": "RMSE", "coverage": "intervals that hold"}
+    text = f"""Anchored with rated images of {curve.data}'s panel: this very model on its {curve.test} test images
+        (split {curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):"""
+    return f"\n{_filled(text)}\n\n{markdown(rows, columns)}"
+
+
+def _taught(teachers: Sequence[str]) -> str:
+    return (
+        f", taught by {len(teachers)} other network{'s' if len(teachers) > 1 else ''} of the same images"
+        if teachers
+        else ""
+    )
+
+
+def whole_provenance(path: Path) -> dict[str, Any]:
+    """What is known of a network that every image of a data set has trained."""
+    if not path.is_file():
+        raise CallError(
+            f"{path.parent}: not a run on a whole data set, which has a {path.name}; uol train --split whole"
+        )
+    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if made["commit"] is None or made["modified"]:
+        raise UolError(f"{path}: nobody knows which code this was; train from a git checkout without changes")
+    return made
+
+
+def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
+    """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
+    data, settings, recipe = made["data"]["name"], made["settings"], made["recipe"]
+    rows = [
+        r
+        for r in read_results(results / data)
+        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, 1) and is_fold(r.split)
+    ]
+    if not rows:
+        raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
+    if (difference := other_setting(rows[0].provenance.settings, settings)) is not None:
+        raise UolError(f"{difference} in the results of {recipe}: their figures are not this model's")
+    if made["data"]["fingerprint"] != rows[0].provenance.data.fingerprint:
+        raise UolError(f"the results of {recipe} are of other ratings of {data}: their figures are not this model's")
+    return of_one_seed(rows)
+
+
+def curves_of(folder: Path, results: Path) -> list[Anchoring]:
+    """Curves that were measured on this very network."""
+    kept = [curve for place in sorted(results.iterdir()) if place.is_dir() for curve in read_anchorings(place)]
+    return [curve for curve in kept if curve.model == fingerprint(folder)]
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
