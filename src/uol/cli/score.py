@@ -85,7 +85,8 @@ def score(
 
         picture_paths([str(path) for path in paths], explain)
     all_panels = panel == ALL_PANELS
-    scorer = open_model(model, runtime.value, device.value, None if all_panels else panel, interval.value)
+    asked = None if all_panels else panel
+    scorer = open_model(model, runtime.value, device.value, asked, interval.value, wait=False)
     _say_interval(interval)
     if explain is not None:
         check_explainable(scorer)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -91,9 +93,12 @@ class ComparatorArrays:
 
 
 class OnnxScorer(NetworkScorer[GaussianArrays]):
-    """One network of an exported model folder, computed by onnxruntime and numpy; `threads` 0: all cores."""
+    """One network of an exported model folder, computed by onnxruntime and numpy; `threads` 0: all cores.
 
-    def __init__(self, folder: str | os.PathLike[str], threads: int = 0) -> None:
+    Without `wait`, the graph is opened by another thread, and an error in it is raised when it is first needed.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], threads: int = 0, wait: bool = True) -> None:
         self.folder = Path(folder)
         settings = read_config(self.folder)
         check_digests(self.folder)
@@ -104,13 +109,26 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
         self.bradley_terry = settings.bradley_terry
         self.tensors: Mapping[str, npt.NDArray[Any]] = {}  # in place of those in the folder
         self._threads = threads
-        self._graph = open_graph(self.folder / SCORE_GRAPH, threads)
-        self._graph_scores = "value" in [output.name for output in self._graph.get_outputs()]
+        self._opened: Future[Any] = Future()
+        opening = threading.Thread(target=_open_later, args=(self._opened, self.folder / SCORE_GRAPH, threads))
+        opening.start()
+        self._uses_graph_scores = True  # if it has them
+        if wait:
+            opening.join()
+            self._opened.result()
 
     @property
     def config(self) -> ModelConfig:
         """The settings of the network."""
         return self._config
+
+    @property
+    def _graph(self) -> Any:
+        return self._opened.result()
+
+    @property
+    def _graph_scores(self) -> bool:
+        return self._uses_graph_scores and "value" in [output.name for output in self._graph.get_outputs()]
 
     @cached_property
     def references(self) -> ReferenceSet[GaussianArrays]:  # type: ignore[override]
@@ -168,21 +186,22 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
             made.__dict__.pop(cached, None)
         made.__dict__ |= {"references": references, "other_panels": {}}
         made.panel, made.scoring, made.bradley_terry = panel, scoring, BradleyTerry(1.0, 1.0)
-        made._graph_scores = False  # its scores are by comparison with the former references
+        made._uses_graph_scores = False  # its scores are by comparison with the former references
         return made
 
     def with_tensors(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The same network with some of its tensors replaced."""
         made = copy.copy(self)
         made.tensors = {**self.tensors, **tensors}
-        made._graph = open_graph(self.folder / SCORE_GRAPH, self._threads, made.tensors)
-        made._graph_scores = False
+        made._opened = Future()
+        made._opened.set_result(open_graph(self.folder / SCORE_GRAPH, self._threads, made.tensors))
+        made._uses_graph_scores = False
         return made
 
     def for_new_panel(self) -> Self:
         """The same model with intervals for the mean of a panel that nobody has seen, on this model's scales."""
         made = super().for_new_panel()
-        made._graph_scores = False  # its intervals are for the panel
+        made._uses_graph_scores = False  # its intervals are for the panel
         return made
 
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
@@ -225,6 +244,14 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
         options.only_execute_path_to_fetches = True
         parts = [pixels[start : start + _BATCH] for start in range(0, len(pixels), _BATCH)]
         return [self._graph.run(outputs, {"images": part}, options) for part in parts]
+
+
+def _open_later(opened: Future[Any], path: Path, threads: int) -> None:
+    """Open a graph for those who wait for it."""
+    try:
+        opened.set_result(open_graph(path, threads))
+    except BaseException as error:
+        opened.set_exception(error)
 
 
 def _softmax(logits: npt.NDArray[np.floating[Any]]) -> Floats:

@@ -118,22 +118,24 @@ def open_model(
     device: Device = "auto",
     panel: str | None = None,
     interval: Interval = "panel",
+    wait: bool = True,
 ) -> BaseScorer:
     """Open a model with torch or onnxruntime, on the scale of a panel that it knows, by default its first.
 
     Intervals are for the mean of that panel, or for that of a panel that nobody has seen.
 
     By default, a model folder with a graph is opened by onnxruntime, which starts in a fraction of the time that torch
-    takes, unless there is a GPU and `device` allows it. Graphs always run on the processor.
+    takes, unless there is a GPU and `device` allows it. Graphs always run on the processor. Without `wait`, a graph may
+    still be opening when this returns, and an error in it is raised when it is first needed.
     """
-    scorer = _open(find_model(name), runtime, device)
+    scorer = _open(find_model(name), runtime, device, wait)
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")
     return scorer.for_new_panel() if interval == "new-panel" else scorer
 
 
-def _open(folder: Path, runtime: Runtime, device: Device) -> BaseScorer:
+def _open(folder: Path, runtime: Runtime, device: Device, wait: bool) -> BaseScorer:
     from uol.scoring.config import SCORE_GRAPH, is_ensemble
 
     if runtime == "auto":
@@ -147,7 +149,7 @@ def _open(folder: Path, runtime: Runtime, device: Device) -> BaseScorer:
             raise CallError(f"{folder}: an ensemble of several networks has no graphs: open it with --runtime torch")
         from uol.scoring.onnx import OnnxScorer
 
-        return OnnxScorer(folder)
+        return OnnxScorer(folder, wait=wait)
     if find_spec("torch") is None:
         exportable = not (folder / SCORE_GRAPH).is_file() and not is_ensemble(folder)
         instead = "; or add ONNX graphs to it with uol export, where torch is installed" if exportable else ""
