@@ -25,12 +25,16 @@ keeps an image that won (or lost) every vote, or was never compared with the res
 
 
 class ScaleValues(NamedTuple):
-    """Values of n images with standard errors, (n,) each; δ of the ties; and how many sets share no vote."""
+    """Values of n images with standard errors, (n,) each; δ of the ties; how many sets share no vote.
+
+    `covariance` (n, n) is that of the values.
+    """
 
     value: Floats
     standard_error: Floats
     delta: float
     islands: int
+    covariance: Floats
 
 
 def scale_values(
@@ -77,4 +81,4 @@ def scale_values(
     covariance -= covariance.mean(axis=0) + covariance.mean(axis=1)[:, None] - covariance.mean()
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     islands = connected_components(coo_array((np.ones(i.size), (i, j)), shape=(images, images)), directed=False)[0]
-    return ScaleValues(value - value.mean(), error, delta, int(islands))
+    return ScaleValues(value - value.mean(), error, delta, int(islands), covariance)

@@ -1,0 +1,1 @@
+"""`uol study`: collect people's ratings and votes, and turn them into a scale with intervals."""

@@ -1,0 +1,166 @@
+"""A participant's trials, from the settings, the seed and the participant's number: pure functions.
+
+Numbers of participants begin at 0. The same study and number always give the same practice, places, order, repeats and
+checks; only adaptive pairs depend on earlier answers too, and with the same answers they are the same again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import numpy as np
+
+from uol.study.answers import Answer, Trial, TrialKind
+from uol.study.folder import Study
+from uol.study.pairs import adaptive_pairs, round_robin
+from uol.study.settings import SIMILAR, StudySettings
+
+Set = tuple[str, ...]
+"""Ids of the images of one trial, in the places in which they are shown."""
+
+_Item = tuple[str, TrialKind, Set, str | None]
+_Rounds = Callable[[Study, int], list[Set]]
+
+
+def choose_sets(study: Study, number: int, answers: Sequence[Answer] = (), pending: Sequence[Set] = ()) -> list[Set]:
+    """The images of each of a participant's main trials.
+
+    Adaptive pairs are chosen by `answers`, the answers so far in the order of the log, and `pending`, sets that others
+    are about to judge; other choices use neither. Every image (or pair) is shown equally often, within one, if all
+    participants finish, and each participant sees a pair once.
+    """
+    settings = study.settings
+    if settings.kind == "pairs":
+        return _choose_pairs(study, number, answers, pending)
+    per_round = _image_rounds if settings.kind == "ratings" else _quartet_rounds
+    each = settings.trials or len(per_round(study, 0))
+    return _slice_of_rounds(study, number, each, per_round)
+
+
+def participant_trials(study: Study, number: int, sets: Sequence[Set]) -> list[Trial]:
+    """The whole session of a participant: practice, then the sets in random order with repeats and checks among them.
+
+    A repeat comes in the second half for a trial of the first half; the images of a repeated pair change sides.
+    """
+    settings, rng = study.settings, _rng(study.settings, number, "order")
+    main: list[_Item] = [
+        (f"trial-{place + 1}", "trial", sets[row], None) for place, row in enumerate(rng.permutation(len(sets)))
+    ]
+    half = (len(main) + 1) // 2
+    first, second = list(main[:half]), list(main[half:])
+    again = sorted(rng.permutation(len(first))[: settings.repeats].tolist())
+    for turn, row in enumerate(again, 1):
+        name, _, images, _ = main[row]
+        shown = tuple(reversed(images)) if len(images) == 2 else images
+        second.insert(int(rng.integers(len(second) + 1)), (f"repeat-{turn}", "repeat", shown, name))
+    session = [*first, *second]
+    for turn, check in enumerate(settings.checks, 1):
+        shown = check.images if check.question is not None else _placed(check.images, rng)
+        # Checks are spread over the session: each at a random place of its equal part.
+        begin, end = ((len(session) * part) // len(settings.checks) for part in (turn - 1, turn))
+        session.insert(int(rng.integers(begin, max(end, begin) + 1)), (f"check-{turn}", "check", shown, str(turn)))
+    practice: list[_Item] = [
+        (f"practice-{turn}", "practice", images, None) for turn, images in enumerate(_practice_sets(study, number), 1)
+    ]
+    return [
+        Trial(name, order, kind, images, of) for order, (name, kind, images, of) in enumerate([*practice, *session], 1)
+    ]
+
+
+def is_correct(settings: StudySettings, trial: Trial, answer: int | str) -> bool | None:
+    """Whether an answer to an attention check is one of those accepted; None for other trials."""
+    if trial.kind != "check" or trial.of is None:
+        return None
+    return answer in settings.checks[int(trial.of) - 1].accepted
+
+
+def is_possible(settings: StudySettings, trial: Trial, answer: object) -> bool:
+    """Whether a participant can give this answer to this trial."""
+    if settings.kind == "ratings":
+        return type(answer) is int and answer in settings.scale.levels
+    return isinstance(answer, str) and (answer in trial.images or (settings.similar and answer == SIMILAR))
+
+
+def question(settings: StudySettings, trial: Trial, language: str) -> str:
+    """The question of a trial: that of the study, or of an attention check that asks something else."""
+    asked = settings.question
+    if trial.kind == "check" and trial.of is not None:
+        asked = settings.checks[int(trial.of) - 1].question or asked
+    return settings.text(asked, language)
+
+
+def _choose_pairs(study: Study, number: int, answers: Sequence[Answer], pending: Sequence[Set]) -> list[Set]:
+    settings, ids = study.settings, study.ids
+    if settings.pairs.choice == "adaptive":
+        assert settings.trials is not None
+        shown = [answer for answer in answers if answer.counts]
+        return adaptive_pairs(ids, shown, pending, settings.trials, settings.seed)
+    if settings.pairs.choice == "given":
+        return _slice_of_rounds(study, number, settings.trials or len(study.given), _given_rounds)
+    all_pairs = len(ids) * (len(ids) - 1) // 2
+    return _slice_of_rounds(study, number, settings.trials or all_pairs, _pair_rounds)
+
+
+def _slice_of_rounds(study: Study, number: int, each: int, per_round: _Rounds) -> list[Set]:
+    """The next `each` sets of an endless list of rounds, after those of the participants before; none twice."""
+    size = len(per_round(study, 0))
+    each = min(each, size)
+    turn, skip = divmod(number * each, size)
+    found: dict[frozenset[str], Set] = {}
+    for later in count(turn):
+        for images in per_round(study, later)[skip:]:
+            found.setdefault(frozenset(images), images)
+            if len(found) == each:
+                return list(found.values())
+        skip = 0
+    raise AssertionError  # the rounds never end
+
+
+def _image_rounds(study: Study, turn: int) -> list[Set]:
+    """Every image once, in random order."""
+    return [(study.ids[row],) for row in _rng(study.settings, turn, "round").permutation(len(study.ids))]
+
+
+def _quartet_rounds(study: Study, turn: int) -> list[Set]:
+    """Every image once in sets of four; what is left of the division is filled up with others of the round."""
+    order = _rng(study.settings, turn, "round").permutation(len(study.ids)).tolist()
+    order += order[: -len(order) % 4]
+    return [tuple(study.ids[row] for row in order[start : start + 4]) for start in range(0, len(order), 4)]
+
+
+def _pair_rounds(study: Study, turn: int) -> list[Set]:
+    """Every pair once, balanced at every moment; the sides of a pair change from one turn to the next."""
+    pairs = round_robin(len(study.ids), _rng(study.settings, turn, "round"))
+    return [_turned((study.ids[a], study.ids[b]), study.settings.seed, turn) for a, b in pairs]
+
+
+def _given_rounds(study: Study, turn: int) -> list[Set]:
+    """Every given pair once, in random order; the sides of a pair change from one turn to the next."""
+    order = _rng(study.settings, turn, "round").permutation(len(study.given))
+    return [_turned(study.given[row], study.settings.seed, turn) for row in order]
+
+
+def _turned(pair: tuple[str, str], seed: int, turn: int) -> Set:
+    """The sides of a pair: random at first, and the other way round in every next turn."""
+    low, high = sorted(pair)
+    swapped = (zlib.crc32(f"{seed}\0{low}\0{high}".encode()) >> 7) + turn & 1
+    return (high, low) if swapped else (low, high)
+
+
+def _practice_sets(study: Study, number: int) -> list[Set]:
+    """Random sets to practise with."""
+    rng, size = _rng(study.settings, number, "practice"), study.settings.set_size
+    return [
+        tuple(study.ids[row] for row in rng.permutation(len(study.ids))[:size]) for _ in range(study.settings.practice)
+    ]
+
+
+def _placed(images: Set, rng: np.random.Generator) -> Set:
+    return tuple(images[row] for row in rng.permutation(len(images)))
+
+
+def _rng(settings: StudySettings, number: int, what: str) -> np.random.Generator:
+    """Random numbers for one purpose and one participant (or turn) of a study."""
+    return np.random.default_rng([settings.seed, number, zlib.crc32(what.encode())])
