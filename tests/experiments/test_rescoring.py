@@ -8,6 +8,8 @@ import pytest
 from quick import quick_recipe
 from uol.errors import UolError
 from uol.experiments.rescoring import Consistency, Rescored
+from uol.order.consistency import estimate_by_consistency
+from uol.order.references import choose_balanced_references
 from uol.runs.folder import RunFolder
 from uol.runs.run import hold_out, run
 from uol.runs.train_and_test import Origin, train_and_test
@@ -63,9 +65,21 @@ def test_references_are_training_images_that_were_not_held_out(trained):
     assert sorted(scorer.references.scores) == sorted(hold_out(training, recipe)[0].rated.scores)
 
 
+def test_maximum_consistency_may_have_balanced_references(trained):
+    folder, training, test = trained
+    recipe = quick_recipe(references_per_bin=2, bin_width=0.5)
+    found = Consistency(RunFolder(folder), recipe, training).predict(test.centre).value
+    kept, _ = hold_out(training, recipe)
+    rows = choose_balanced_references(kept.rated.scores, 0.5, 2)
+    scorer = Scorer.from_pretrained(folder / "model")
+    outcomes = scorer.outcomes(scorer.embed_pixels(test.centre), scorer.embed_pixels(kept.subset(rows).centre))
+    wanted = estimate_by_consistency(outcomes.argmax(-1), kept.rated.scores[rows], 0.2, (1, 5))
+    assert np.allclose(found, wanted)
+
+
 def test_a_run_without_its_model_cannot_be_read(tmp_path, trained):
     for read in (
-        lambda: Consistency(RunFolder(tmp_path), 0.2),
+        lambda: Consistency(RunFolder(tmp_path), quick_recipe()),
         lambda: Rescored(RunFolder(tmp_path), quick_recipe(), trained[1]),
     ):
         with pytest.raises(UolError, match="its model folder is gone"):

@@ -193,7 +193,7 @@ def test_a_reading_has_nothing_of_the_network_before(folded, drawn_b, planned, t
     assert not (reading / "evaluations").exists()
     assert run_all(bench, ROWS[2:], ["1"])[0][0].state == "done"
     found = pd.read_csv(reading / "evaluations" / "mebeauty.csv")["value"]
-    network = Consistency(RunFolder(tmp_path / "order-learning-matched" / "fold-1"), 0.2)
+    network = Consistency(RunFolder(tmp_path / "order-learning-matched" / "fold-1"), quick_recipe())
     wanted = network.predict(bench.packed(me, quick_recipe()).centre).value
     assert np.allclose(found, wanted, rtol=1e-5)
     assert not np.allclose(found, before, rtol=1e-5)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uol.order.references import choose_references
+from uol.errors import CallError
+from uol.order.references import choose_balanced_references, choose_references
 
 
 @given(st.lists(st.integers(-180, 600), min_size=1, max_size=300), st.integers(1, 12))
@@ -38,3 +39,11 @@ def test_any_range_of_scores(low, high, width):
 def test_a_score_on_the_edge_of_a_bin_belongs_to_the_bin_above():
     assert 3.3 / 0.1 < 33  # as computed
     assert len(choose_references([3.3, 3.35], 0.1, per_bin=1)) == 1
+
+
+def test_balanced_references_have_no_gap_and_as_many_of_each_bin():
+    scores = np.repeat([1.05, 1.15, 1.45, 1.55, 1.65, 1.75, 1.95], [9, 9, 5, 7, 3, 2, 9])
+    assert sorted(scores[choose_balanced_references(scores, 0.1, 3)]) == [1.45] * 3 + [1.55] * 3 + [1.65] * 3
+    assert sorted(scores[choose_balanced_references(scores, 0.1, 5)]) == [1.05] * 5 + [1.15] * 5
+    with pytest.raises(CallError, match="no bin of 0.1 has 10 images"):
+        choose_balanced_references(scores, 0.1, 10)

@@ -30,7 +30,7 @@ from uol.storage.validation import Strict, read_validated
 Floats = npt.NDArray[np.float64]
 
 PANEL_DATA = ("color-feret", GREY_FERET)
-METHODS = tuple(row.method for row in PLANS["methods"].rows)
+METHODS = tuple(dict.fromkeys(row.method for row in PLANS["methods"].rows))
 
 
 def trimmed_mean(scores: npt.ArrayLike) -> Floats:

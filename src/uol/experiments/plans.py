@@ -17,16 +17,16 @@ from uol.training.recipe import Recipe, load_recipe
 
 BASE = "matched"
 STRONG, BEST, DISTILLED = "strong", "best", "distilled"
-HALF, FAST = "half", "fast"
+HALF, FAST, PAPER = "half", "fast", "paper"
 
 
 @dataclass(frozen=True)
 class PlanRow:
     """A line of a plan's table: `changes` are made to the recipe `base`.
 
-    A row with a `network` trains nothing: it reads scores off that row's networks, by maximum consistency, or by a
-    scorer that is made again with the row's changes. `needs` is a setting that only the command line can give; rows of
-    the same plan that do not need it are not given it.
+    A row with a `network` trains nothing: it reads scores off that row's networks, by maximum consistency (with the
+    network's references, or with balanced ones), or by a scorer that is made again with the row's changes. `needs` is a
+    setting that only the command line can give; rows of the same plan that do not need it are not given it.
     """
 
     label: str
@@ -35,7 +35,7 @@ class PlanRow:
     changes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     base: str = BASE
     network: PlanRow | None = None
-    read_by: Literal["scorer", "consistency"] = "scorer"
+    read_by: Literal["scorer", "consistency", "balanced consistency"] = "scorer"
     needs: str | None = None
 
     @property
@@ -125,6 +125,10 @@ _CONSISTENCY = PlanRow(
     "order learning, scores by maximum consistency", "order-learning", "matched-consistency",
     network=_ORDER, read_by="consistency",
 )  # fmt: skip
+_BALANCED = PlanRow(
+    "the same, references balanced and without gaps", "order-learning", "matched-consistency-balanced",
+    network=_ORDER, read_by="balanced consistency",
+)  # fmt: skip
 _MODULES = (
     PlanRow("regression", "regression"),
     PlanRow("regression of label distributions", "ldl"),
@@ -144,6 +148,9 @@ _METHODS = (
     PlanRow("AaNet", "aanet"),
     PlanRow("ComboLoss", "comboloss"),
     PlanRow("Co-attention", "co-attention"),
+    PlanRow(
+        "Co-attention, parts by landmarks", "co-attention", "matched-landmarks", MappingProxyType({"landmarks": True})
+    ),
     PlanRow("CNN-ER", "cnn-er"),
     _UOL,
 )
@@ -224,17 +231,88 @@ _RECIPES = (
     _DISTILLED,
 )
 
+
+def _steps(*steps: tuple[str, str, Mapping[str, Any]]) -> tuple[PlanRow, ...]:
+    """`paper`, then rows that each keep the changes of all before; those of `scoring` alone are read."""
+    rows = [PlanRow("the paper to the letter", "uol", PAPER, base=PAPER)]
+    for label, name, changes in steps:
+        network = rows[-1] if all(setting.startswith("scoring.") for setting in changes) else None
+        every = MappingProxyType({**rows[-1].changes, **changes})
+        rows.append(PlanRow(label, "uol", f"{PAPER}-{name}", every, PAPER, network))
+    return tuple(rows)
+
+
+_SCHEDULE = {
+    "optimizer": "adamw", "learning_rate": 1.5e-4, "final_learning_rate": 1.5e-6, "warmup_steps": 100, "epochs": 50,
+    "frozen": 4,
+}  # fmt: skip
+_MEANS = {"scoring.samples": 0, "scoring.outcomes": "probabilities", "scoring.both_directions": True}
+_VARIED = _augmented(
+    random_crop=True, rotation=4.0, zoom=0.048, shift=0.024, contrast=0.25, brightness=0.10, saturation=(0.6, 1.3),
+    grey=0.1, channel_gain=0.06, mask=0.15, erase=0.15,
+)  # fmt: skip
+_FACES = {"model.framing": "face", "model.resize": 224, "augmentation.random_crop": False}
+_LADDER = (
+    *_steps(
+        ("half the epochs, AdamW, four frozen convolutions", "schedule", _SCHEDULE),
+        (
+            "pixels divided by the standard deviation, a comparator that starts with differences",
+            "start",
+            {"model.normalise": "mean-std", "comparator_start": "differences"},
+        ),
+        ("read: means, probabilities, both directions", "means", _MEANS),
+        ("a twentieth held out: a line of the scores", "line", {"held_out": 0.05}),
+        ("all pairs, with probabilities as targets", "soft", {"pairs": "all", "order_target": "soft"}),
+        ("helpers, and β of 0.3", "helpers", {"score_weight": 1.0, "histogram_weight": 0.5, "beta": 0.3}),
+        ("varied images, cropped at random", "varied", _VARIED),
+        ("read: the mirror image too", "mirror", {"scoring.mirror": True}),
+        ("faces aligned and shown whole", "faces", _FACES),
+    ),
+    replace(_STRONG, label="features summed with one weight per position: `strong`"),
+    replace(_STRONG_LEVELS, label="histograms predicted from Gaussians"),
+    replace(_RECIPES[-2], label="read: six views: `best`", network=_STRONG_LEVELS),
+    replace(_DISTILLED, label="taught by several: `distilled`, which is released"),
+)
+
+_SMALL = PlanRow(
+    "the paper's settings at half the size, 12 epochs", "uol", f"{PAPER}-small",
+    MappingProxyType({"model.resize": 128, "model.crop": 112, "epochs": 12}), PAPER,
+)  # fmt: skip
+
+
+def _values(label: str, name: str, setting: str, values: Sequence[float], read: bool = False) -> list[PlanRow]:
+    """A row for each value of a setting; T is set for training and scoring alike."""
+    settings = [setting, "scoring.samples"] if setting == "samples" else [setting]
+    return [
+        _change(_SMALL, f"{label} = {value:g}", f"{name}-{value:g}", dict.fromkeys(settings, value), read)
+        for value in values
+    ]
+
+
+_SENSITIVITY = (
+    _SMALL,
+    *_values("references per bin", "references", "references_per_bin", (1, 3, 30), read=True),
+    *_values("T in scoring alone", "scored", "scoring.samples", (1, 4, 16, 32), read=True),
+    *_values("T", "samples", "samples", (1, 4, 16, 32)),
+    *_values("θ", "threshold", "threshold", (0.1, 0.3, 0.4)),
+    *_values("N", "pairs", "pairs_per_image", (2, 4, 16)),
+    *_values("D", "dimensions", "model.dimensions", (64, 128, 1024)),
+    *_values("α", "alpha", "alpha", (0.0, 1e-3, 1e-2)),
+    *_values("β", "beta", "beta", (0.0, 1e-2, 0.3)),
+    *_values("τ", "margin", "margin", (0.5, 2.0, 5.0)),
+)
+
 PLANS: dict[str, Plan] = {
     plan.name: plan
     for plan in (
         Plan("modules", "What order learning and uncertainty each add", _MODULES, _UOL.key),
         Plan("losses", "What each loss adds", _LOSSES, _UOL.key),
         Plan("methods", "UOL and six methods, on one backbone", _METHODS, _UOL.key),
-        Plan("scores", "Two ways of reading scores off the same networks", (_ORDER, _CONSISTENCY), None),
+        Plan("scores", "Two ways of reading scores off the same networks", (_ORDER, _CONSISTENCY, _BALANCED), None),
         Plan(
             "matched",
             "All methods and variants, under one recipe",
-            (*_MODULES[:4], _CONSISTENCY, *_METHODS[:6], *_LOSSES),
+            (*_MODULES[:4], _CONSISTENCY, _BALANCED, *_METHODS[:-1], *_LOSSES),
             _UOL.key,
         ),
         Plan(
@@ -260,6 +338,23 @@ PLANS: dict[str, Plan] = {
             _STRONG.key,
             protocol="the official folds, means over them; the network after the last epoch; other data sets without "
             "fine-tuning, scores mapped linearly",
+        ),
+        Plan(
+            "ladder",
+            "From the paper to what is released, one step at a time",
+            _LADDER,
+            None,
+            protocol="the official folds, means over them; the network after the last epoch; each row keeps the "
+            "changes of the rows before; other data sets without fine-tuning, scores mapped linearly",
+        ),
+        Plan(
+            "sensitivity",
+            "Settings that the paper leaves open, or whose value it does not explain",
+            _SENSITIVITY,
+            _SMALL.key,
+            protocol="three of the official folds, means over them; the network after the last epoch; one change of "
+            "`paper` at half the size and 12 epochs in each row; other data sets without fine-tuning, scores mapped "
+            "linearly",
         ),
     )
 }

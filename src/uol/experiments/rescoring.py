@@ -12,6 +12,8 @@ from torch import Tensor
 from uol.errors import UolError
 from uol.methods.uol import make_scorer
 from uol.order.consistency import estimate_by_consistency
+from uol.order.gaussians import Gaussians
+from uol.order.references import choose_balanced_references
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import figures_of, predictions_table
 from uol.runs.folder import RunFolder
@@ -34,13 +36,22 @@ _AT_ONCE = 256  # images compared with all references
 class Consistency:
     """A model's comparisons, each by its likeliest outcome, read by maximum consistency.
 
-    It has neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them.
+    It has neither intervals nor dispersion. Its scores are what the rule gives: no line is fitted to them. The
+    references are the model's own or, with `balanced` training images, a balanced choice of those that trained.
     """
 
-    def __init__(self, trained: RunFolder, threshold: float) -> None:
+    def __init__(self, trained: RunFolder, recipe: Recipe, balanced: PackedImages | None = None) -> None:
         self._scorer = _load(trained)
         self.scale: Scale = self._scorer.panel.scale
-        self._threshold = threshold * self.scale.unit
+        self._threshold = recipe.threshold * self.scale.unit
+        self._scores = self._scorer.references.scores
+        self._gaussians: Gaussians | None = None
+        if balanced is not None:
+            kept, _ = hold_out(balanced, recipe)
+            width = recipe.bin_width * self.scale.unit
+            rows = choose_balanced_references(kept.rated.scores, width, recipe.references_per_bin, recipe.seed)
+            self._scores = kept.rated.scores[rows]
+            self._gaussians = self._scorer.embed_pixels(kept.subset(rows).centre)
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Scores alone."""
@@ -51,8 +62,8 @@ class Consistency:
 
     def _read(self, pixels: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         scorer = self._scorer
-        outcomes = scorer.outcomes(scorer.embed_pixels(pixels)).argmax(-1)
-        found = estimate_by_consistency(outcomes, scorer.references.scores, self._threshold, self.scale)
+        outcomes = scorer.outcomes(scorer.embed_pixels(pixels), self._gaussians).argmax(-1)
+        found = estimate_by_consistency(outcomes, self._scores, self._threshold, self.scale)
         return np.asarray(found, np.float64).reshape(-1)
 
 

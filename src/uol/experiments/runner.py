@@ -27,6 +27,11 @@ from uol.training.loop import EpochReport
 from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, with_defaults
 
+_RULES = {
+    "consistency": "maximum consistency",
+    "balanced consistency": "maximum consistency, references balanced and without gaps",
+}
+
 State = Literal["done", "there", "failed"]
 
 
@@ -240,19 +245,25 @@ def _read(job: Job, read: PlanRow, bench: Bench, recipe: Recipe, folder: RunFold
     there = folder.read_result() if folder.finished else None
     same = there is not None and there.provenance.changes.get("network") == network.source
     same = same and there is not None and with_defaults(there.provenance.settings) == recipe.model_dump(mode="json")
-    by_rule = row.read_by == "consistency"
+    by_rule = row.read_by != "scorer"
     same = same and (by_rule or folder.model.is_dir())
     missing = bench.missing(folder)
     if same and not missing:
         return "there", there
     training = packed.subset(split.train)
-    reading = Consistency(trained, recipe.threshold) if by_rule else Rescored(trained, recipe, training)
+    reading = _reading(row, trained, recipe, training)
     if same:
         _judge(reading, missing, bench, recipe, folder)
         return "done", there
-    changes = {"scores": "maximum consistency"} if by_rule else row.changes
+    changes = {"scores": _RULES[row.read_by]} if by_rule else row.changes
     with folder.locked():
         return "done", read_again(
             network, reading, training, packed.subset(split.test), recipe, folder, row.recipe, changes,
             bench.checksum(packed), afterwards=lambda reading: _judge(reading, bench.others, bench, recipe, folder),
         )  # fmt: skip
+
+
+def _reading(row: PlanRow, trained: RunFolder, recipe: Recipe, training: PackedImages) -> Consistency | Rescored:
+    if row.read_by == "scorer":
+        return Rescored(trained, recipe, training)
+    return Consistency(trained, recipe, training if row.read_by == "balanced consistency" else None)

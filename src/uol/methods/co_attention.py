@@ -12,6 +12,8 @@ from uol.methods.score_method import Estimates, ScoreMethod
 from uol.order.model import FeatureModel
 from uol.ratings.scale import Scale
 from uol.training.batches import Batch
+from uol.training.landmarks import parts_of
+from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe
 
 _LEFT_EYE, _RIGHT_EYE, _NOSE = TEMPLATE[:3].tolist()
@@ -26,20 +28,34 @@ _PARTS = (
     (_MOUTH, (0.08, 0.035)),
     ((0.506, 0.83), (0.17, 0.05)),  # jaw
 )
+_FAINT = 1e-6  # a part that lies outside what is shown has a mask of zeros
 _FINE = 112  # points along a side at which parts are drawn, before they are averaged over the positions of a map
 
 
 def part_masks(shape: tuple[int, int], shown: float = 1.0) -> Tensor:
     """Seven soft masks (7, h, w), each of sum 1, of feature maps that see the central `shown` of an aligned frame."""
-    along = 0.5 + shown * ((torch.arange(_FINE) + 0.5) / _FINE - 0.5)
-    bumps = torch.stack(
-        [
-            torch.exp(-(((along - x) / wide).square() + ((along[:, None] - y) / high).square()) / 2)
-            for (x, y), (wide, high) in _PARTS
-        ]
-    )
-    masks = F.adaptive_avg_pool2d(torch.cat([bumps, 1 - bumps.amax(0, keepdim=True)]), shape)
-    return masks / masks.sum((1, 2), keepdim=True)
+    return draw_parts(mean_parts()[None], shape, shown)[0]
+
+
+def mean_parts() -> Tensor:
+    """Centre x, y and radii x, y of the six parts of the mean face, (6, 4)."""
+    return torch.tensor([[*centre, *radii] for centre, radii in _PARTS])
+
+
+def draw_parts(parts: Tensor, shape: tuple[int, int], shown: float = 1.0) -> Tensor:
+    """Parts of each face, (N, 6, 4), to its masks and that of the rest, (N, 7, h, w), each of sum 1."""
+    along = 0.5 + shown * ((torch.arange(_FINE, device=parts.device) + 0.5) / _FINE - 0.5)
+    x, y, wide, high = (values[..., None, None] for values in parts.unbind(-1))
+    bumps = torch.exp(-(((along - x) / wide).square() + ((along[:, None] - y) / high).square()) / 2)
+    masks = F.adaptive_avg_pool2d(torch.cat([bumps, 1 - bumps.amax(1, keepdim=True)], 1), shape)
+    return masks / masks.sum((-2, -1), keepdim=True).clamp_min(_FAINT)
+
+
+def mirrored_parts(parts: Tensor, mirrored: Tensor) -> Tensor:
+    """The parts (N, 6, 4) of frames of which some are `mirrored`, (N,): the left eye is then the right one."""
+    turned = torch.cat([1 - parts[..., :1], parts[..., 1:]], -1)
+    swapped = torch.cat([turned[:, 1:2], turned[:, :1], turned[:, 2:]], 1)
+    return torch.where(mirrored[:, None, None], swapped, parts)
 
 
 class AttentionPooling(nn.Module):
@@ -67,9 +83,10 @@ class PartPooling(nn.Module):
         self.logits = nn.Parameter(torch.zeros(len(masks)))
         self.register_buffer("masks", masks, persistent=False)
 
-    def forward(self, maps: Tensor) -> Tensor:
-        """Σ softmax(logits) · mask · maps over parts and positions."""
-        mask = (self.logits.softmax(0)[:, None, None] * self.masks).sum(0)
+    def forward(self, maps: Tensor, masks: Tensor | None = None) -> Tensor:
+        """Σ softmax(logits) · mask · maps over parts and positions; masks (N, 7, h, w) are those of each image."""
+        shown = self.masks[None] if masks is None else masks
+        mask = (self.logits.softmax(0)[:, None, None] * shown).sum(1, keepdim=True)
         return (maps * mask).sum((-2, -1))
 
 
@@ -77,11 +94,13 @@ class CoAttention(ScoreMethod):
     """Attention over positions and over seven parts of the face; both features → half as many → the score.
 
     With a second backbone each branch has its own, as published; without, both share the recipe's. Published is also a
-    face parser that outlines the parts of every image; here, without landmarks, the masks are those of the mean face:
-    one set for all images, right only as far as faces are aligned. A backbone's own pooling has no part.
+    face parser that outlines the parts of every image. Here a data set's landmarks outline them, with the setting
+    `landmarks`; without it, and for images without landmarks, the masks are those of the mean face: one set for all
+    images, right only as far as faces are aligned. A backbone's own pooling has no part.
     """
 
     takes_second_backbone = True
+    takes_landmarks = True
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
@@ -91,19 +110,43 @@ class CoAttention(ScoreMethod):
         of_parts, high, wide = self._map_shape(self.second or self.model)
         self.attention = AttentionPooling(channels)
         self.parts = PartPooling(part_masks((high, wide), look.crop / look.resize))
+        self._shape, self._shown = (high, wide), look.crop / look.resize
         both = channels + of_parts
         self.head = nn.Sequential(nn.Linear(both, both // 2), nn.ReLU(), self.score_unit(both // 2))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Mean squared error."""
-        score, _ = self.estimate(self.features(batch.images))
+        score, _ = self.estimate(self.features(batch.images, batch.attributes, batch.mirrored))
         return {"total": F.mse_loss(score.float(), self.in_units(batch.scores))}
 
-    def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
+    @classmethod
+    def check(cls, recipe: Recipe) -> None:
+        """Refuse landmarks where images are moved in ways that landmarks are not."""
+        super().check(recipe)
+        how, scoring = recipe.augmentation, recipe.scoring
+        if recipe.landmarks and (how.warps or how.random_crop or how.mix or scoring.mirror or scoring.zooms != (1.0,)):
+            raise CallError(
+                "landmarks: images may only be mirrored in training, and are scored as they are; set augmentation to "
+                "{flip: true} and scoring to {mirror: false}"
+            )
+
+    def known_of(self, images: PackedImages) -> Tensor:
+        """Where the parts of each face are, (N, 24), those of the mean face where unknown."""
+        if not self.recipe.landmarks:
+            return super().known_of(images)
+        found = torch.from_numpy(parts_of(images.rated, self.recipe.model.framing == "face")).float()
+        return torch.where(found.isfinite(), found, mean_parts()).flatten(1)
+
+    def features(self, images: Tensor, attributes: Tensor | None = None, mirrored: Tensor | None = None) -> Tensor:
         """Attended features and those of the parts, concatenated."""
         maps = _maps(self.model, images)
         of_parts = maps if self.second is None else _maps(self.second, images)
-        return torch.cat([self.attention(maps), self.parts(of_parts)], 1)
+        masks = None
+        if attributes is not None and attributes.shape[1] == 4 * len(_PARTS):
+            parts = attributes.view(-1, len(_PARTS), 4)
+            parts = parts if mirrored is None else mirrored_parts(parts, mirrored)
+            masks = draw_parts(parts, self._shape, self._shown)
+        return torch.cat([self.attention(maps), self.parts(of_parts, masks)], 1)
 
     def estimate(self, features: Tensor) -> Estimates:
         """The head's output."""

@@ -51,7 +51,7 @@ class ScoreMethod(Method):
         return model
 
     def features(self, images: Tensor, attributes: Tensor | None = None) -> Tensor:
-        """Images to features (N, width); most methods ignore attributes (N, 2)."""
+        """Images to features (N, width); most methods ignore attributes (N, K)."""
         return self.model.features(images)
 
     @abstractmethod
@@ -74,12 +74,12 @@ class ScoreMethod(Method):
         Dispersion is calibrated on them too, or on the training images if too few have a known rating variance.
         """
         if held_out is not None:
-            value, _ = self.values(held_out.centre, held_out.attributes)
+            value, _ = self.values(held_out.centre, self.known_of(held_out))
             self.calibration = calibrate(held_out.rated.scores, value, np.ones_like(value), line=False)
         if self.predicts_dispersion:
             enough = held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE
             known = held_out if held_out is not None and enough else training
-            _, degree = self.values(known.centre, known.attributes)
+            _, degree = self.values(known.centre, self.known_of(known))
             self.calibration = self.calibration.with_dispersion(degree, known.rated.variances)
 
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:

@@ -47,17 +47,25 @@ class HeldOutPredictions(NamedTuple):
 
 
 def keep_held_out(
-    predict: Callable[[Tensor, Tensor | None], Predictions], training: PackedImages, recipe: Recipe, run: RunFolder
+    predict: Callable[[Tensor, Tensor | None], Predictions],
+    training: PackedImages,
+    recipe: Recipe,
+    run: RunFolder,
+    known_of: Callable[[PackedImages], Tensor] | None = None,
 ) -> None:
-    """Write predictions of those of a run's images that calibrate it, with the columns of predictions.csv."""
+    """Write predictions of those of a run's images that calibrate it, with the columns of predictions.csv.
+
+    `known_of` is the method's; by default it is given the attributes of the images.
+    """
     rows = held_out_rows(len(training), recipe)[1]
     if len(rows) == 0:
         run.held_out.unlink(missing_ok=True)
         return
     held_out = training.subset(rows)
+    known = held_out.attributes if known_of is None else known_of(held_out)
     # The line was fitted on these images, as intervals and dispersion were: PC does not depend on it, MAE and RMSE are
     # a little too small, in all runs alike, and coverage cannot be judged by them.
-    table = predictions_table(held_out.rated, predict(held_out.centre, held_out.attributes))
+    table = predictions_table(held_out.rated, predict(held_out.centre, known))
     run.write_held_out(table)
 
 

@@ -84,7 +84,9 @@ def train_and_test(
         try:
             method = run(training, own, folder, note)
             _keep_model(method, kept)
-            keep_held_out(method.predict, training.panels[0], own, kept)  # of several panels, the first
+            keep_held_out(
+                method.predict, training.panels[0], own, kept, method.known_of
+            )  # of several panels, the first
             on_others = _keep_others(method, others, kept, recipe.threshold)
             made = _provenance(panels, rows, pixels, recipe, kept, origin, code, started)
             made |= {"teachers": teachers} if teachers else {}
@@ -203,6 +205,6 @@ def _keep_others(
 def _tested(
     method: Method, test: PackedImages, recipe: Recipe, folder: RunFolder, leniency: npt.NDArray[np.float64] | None
 ) -> tuple[Evaluation, pd.DataFrame]:
-    table = predictions_table(test.rated, method.predict(test.centre, test.attributes), leniency)
+    table = predictions_table(test.rated, method.predict(test.centre, method.known_of(test)), leniency)
     folder.write_predictions(table)
     return figures_of(table, recipe.threshold * test.rated.scale.unit), table

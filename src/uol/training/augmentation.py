@@ -20,12 +20,17 @@ _ERASED = (0.15, 0.50)  # half-sides of an erased box, in the same coordinates
 
 def augment(images: Tensor, crop: int, how: Augmentation) -> Tensor:
     """Vary a batch of images, uint8 (M, 3, S, S), to (M, 3, crop, crop): uint8 where only moved, else 0 to 1."""
-    shown = _warped(images, crop, how) if how.warps else _cropped(images, crop, how)
+    return augment_and_note(images, crop, how)[0]
+
+
+def augment_and_note(images: Tensor, crop: int, how: Augmentation) -> tuple[Tensor, Tensor]:
+    """The varied images, and which of them are mirrored, (M,)."""
+    shown, mirrored = (_warped if how.warps else _cropped)(images, crop, how)
     if how.recolours:
         shown = _recoloured(_unit(shown), how)
     if how.mask or how.erase:
         shown = _blanked(_unit(shown), how)
-    return shown
+    return shown, mirrored
 
 
 def draw_blend_shares(count: int, how: Augmentation, device: torch.device) -> Tensor:
@@ -46,7 +51,7 @@ def centre_crop(images: Tensor, crop: int) -> Tensor:
     return images[..., margin : margin + crop, margin : margin + crop]
 
 
-def _cropped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
+def _cropped(images: Tensor, crop: int, how: Augmentation) -> tuple[Tensor, Tensor]:
     """Crop by whole pixels, at the centre or a random place, and mirror half of the images."""
     count, device = len(images), images.device
     margin = images.shape[-1] - crop
@@ -56,14 +61,17 @@ def _cropped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
     else:
         corner = torch.full((2, count, 1), margin // 2, device=device)
     rows, columns = along + corner[0], along.expand(count, crop)
+    mirrored = torch.zeros(count, dtype=torch.bool, device=device)
     if how.flip:
-        columns = torch.where(_chance(0.5, count, device)[:, None], along.flip(0), along)
+        mirrored = _chance(0.5, count, device)
+        columns = torch.where(mirrored[:, None], along.flip(0), along)
     columns = columns + corner[1]
     number = torch.arange(count, device=device)
-    return images[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    shown = images[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    return shown, mirrored
 
 
-def _warped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
+def _warped(images: Tensor, crop: int, how: Augmentation) -> tuple[Tensor, Tensor]:
     """Turn, zoom, shift, bend, crop and mirror in one resampling; beyond the border its pixels are repeated."""
     count, device = len(images), images.device
     share = crop / images.shape[-1]  # of the frame that is shown
@@ -81,7 +89,7 @@ def _warped(images: Tensor, crop: int, how: Augmentation) -> Tensor:
         grid = grid + field.permute(0, 2, 3, 1)
     # Bicubic: bilinear resampling would blur every training image, but no image that is scored later.
     moved = F.grid_sample(_unit(images), grid, mode="bicubic", padding_mode="border", align_corners=False)
-    return moved.clamp(0, 1)
+    return moved.clamp(0, 1), mirror < 0
 
 
 def _recoloured(images: Tensor, how: Augmentation) -> Tensor:

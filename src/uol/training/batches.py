@@ -12,7 +12,7 @@ from torch import Tensor
 from uol.order.losses import order_target, pair_balance
 from uol.order.order import Triplets, balanced_pairs, hard_triplets
 from uol.ratings.rated_images import Indices, RatedImages
-from uol.training.augmentation import augment, blend, draw_blend_shares
+from uol.training.augmentation import augment_and_note, blend, draw_blend_shares
 from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe
 
@@ -25,7 +25,8 @@ class Batch(NamedTuple):
     scores: Tensor  # (M,) on the panel's scale; of several panels, stretched to that of the first
     rating_variance: Tensor  # (M,), NaN if unknown
     histogram: Tensor  # (M, L): the share of ratings at each level, NaN if unknown; L = 0 if all are unknown
-    attributes: Tensor  # (M, 2): gender and ethnicity as −1 and +1, 0 if unknown
+    attributes: Tensor  # (M, K): what the method is given besides pixels, such as gender and ethnicity
+    mirrored: Tensor  # (M,): whether the image is shown mirrored
     first: Tensor  # (P,)
     second: Tensor  # (P,)
     target: Tensor  # (P, 3): the probabilities of less, similar and greater
@@ -110,7 +111,15 @@ class Feed:
     images of 256 pixels take 1.1 GB); if not, `stage` copies those of each batch.
     """
 
-    def __init__(self, data: PackedImages, recipe: Recipe, device: torch.device, resident: bool | None = None) -> None:
+    def __init__(
+        self,
+        data: PackedImages,
+        recipe: Recipe,
+        device: torch.device,
+        resident: bool | None = None,
+        known: Tensor | None = None,
+    ) -> None:
+        """`known` (N, K) is what the method is given of the images besides pixels; by default their attributes."""
         rated = data.rated
         self._device = device
         self._recipe = recipe
@@ -121,14 +130,14 @@ class Feed:
         self._variance = self._to_device(rated.variances)
         self._error = self._to_device(_standard_errors(rated, recipe))
         self._histogram = self._to_device(_rating_shares(rated))
-        self._attributes = data.attributes.to(device)
+        self._attributes = (data.attributes if known is None else known).to(device)
         self.resident = _fits(data.pixels, device) if resident is None else resident
         self._pixels = data.pixels.to(device) if self.resident else data.pixels
         self._staged: Tensor | None = None
         self._plan: dict[str, Tensor] = {}
         self._images: Indices = np.zeros((0, 0), np.intp)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        self.augment = augment
+        self.augment = augment_and_note
 
     def load(self, plan: EpochPlan) -> None:
         """Copy an epoch's plan to the device and start at its first batch."""
@@ -159,8 +168,9 @@ class Feed:
         rows = now["images"]
         images = self._staged if self._staged is not None else self._pixels[rows]
         how = self._recipe.augmentation
+        shown, mirrored = self.augment(images, self._crop, how)
         known = {
-            "images": self.augment(images, self._crop, how),
+            "images": shown,
             "scores": self._scores[rows],
             "rating_variance": self._variance[rows],
             "histogram": self._histogram[rows],
@@ -180,6 +190,7 @@ class Feed:
             weight = pair_balance(difference, self._threshold, weight)
         return Batch(
             **known,
+            mirrored=mirrored,
             panel=self._panel[rows],
             first=first,
             second=second,
@@ -197,13 +208,13 @@ class Feed:
         return torch.from_numpy(values).to(self._device)
 
 
-def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device) -> list[Batch]:
+def fixed_batches(data: PackedImages, recipe: Recipe, device: torch.device, known: Tensor | None = None) -> list[Batch]:
     """The images in batches without augmentation, with fixed pairs and triplets, to compare losses between epochs.
 
     Each panel is included once, even one that is smaller than a batch.
     """
     plain = recipe.with_changes({"augmentation": {"flip": False}, "seed": 0})
-    feed = Feed(data, plain, device)
+    feed = Feed(data, plain, device, known=known)
     batches = []
     for rows in [np.arange(len(data))] if data.panel is None else _rows_of(data.panel):
         rng = np.random.default_rng([0, 0])

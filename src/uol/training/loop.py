@@ -98,8 +98,11 @@ def _train(
     total = recipe.epochs * steps
     schedule = [learning_rate(step, total, recipe) for step in range(total)]
     engine = choose_engine(recipe, fabric.device, total)
-    stepper = Stepper(fabric, method, optimizer, Feed(data, recipe, fabric.device), schedule, engine)
-    checks = fixed_batches(held_out, recipe, fabric.device) if held_out is not None and recipe.validate_every else []
+    feed = Feed(data, recipe, fabric.device, known=method.known_of(data))
+    stepper = Stepper(fabric, method, optimizer, feed, schedule, engine)
+    checks = []
+    if held_out is not None and recipe.validate_every:
+        checks = fixed_batches(held_out, recipe, fabric.device, method.known_of(held_out))
     writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
     settings = dump_recipe(recipe)
     with writer or nullcontext():

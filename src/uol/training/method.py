@@ -35,6 +35,7 @@ class Method(nn.Module, ABC):
     takes_second_backbone = False
     takes_panels = False
     takes_teachers = False
+    takes_landmarks = False
     uses_histogram = False
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
@@ -60,11 +61,20 @@ class Method(nn.Module, ABC):
             raise CallError(f"method {recipe.method} has no use for model.levels; leave it at 0")
         if recipe.teachers and not cls.takes_teachers:
             raise CallError(f"method {recipe.method} learns from no teachers; leave teachers out")
+        if recipe.landmarks and not cls.takes_landmarks:
+            raise CallError(f"method {recipe.method} has no use for landmarks; leave landmarks out")
         if recipe.start == "teacher" and not recipe.teachers:
             raise CallError("start: teacher requires teachers; name them with --set teachers=…")
 
     def prepare_for(self, training: PackedImages) -> None:
         """Compute from the training images what the losses require, such as the frequency of classes."""
+
+    def known_of(self, images: PackedImages) -> Tensor:
+        """What the method is given of images besides their pixels, (N, K): gender and ethnicity, unless it overrides.
+
+        Batches have it as `attributes`, and so does `predict`.
+        """
+        return images.attributes
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
         """Set values that depend on the epoch (from 0), in place in buffers: a recorded step reads only those."""
@@ -81,8 +91,7 @@ class Method(nn.Module, ABC):
     def predict(self, pixels: Tensor, attributes: Tensor | None = None) -> Predictions:
         """Predict the scores of images, uint8 (N, 3, size, size).
 
-        `attributes` (N, 2) are gender and ethnicity as `PackedImages.attributes` codes them, None if unknown; most
-        methods ignore them.
+        `attributes` (N, K) are what `known_of` gives of them, None if unknown; most methods ignore them.
         """
 
     @property

@@ -109,6 +109,9 @@ class Recipe(Settings):
     histogram_weight: float = Field(
         0.0, ge=0, description="weight of predicting the histogram of ratings, by a helper or by model.levels"
     )
+    landmarks: bool = Field(
+        False, description="for co-attention: the parts of each face are where the data set's landmarks put them"
+    )
     teachers: tuple[str, ...] = Field(
         (), description="folders of trained models to learn from; {split} in a path is the split's name"
     )

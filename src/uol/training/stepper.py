@@ -18,7 +18,7 @@ from timm.optim import param_groups_layer_decay
 from torch import Tensor, nn
 
 from uol.order.backbones import Backbone
-from uol.training.augmentation import augment
+from uol.training.augmentation import augment_and_note
 from uol.training.batches import EpochPlan, Feed
 from uol.training.recipe import Recipe
 
@@ -72,7 +72,7 @@ class Stepper:
             # limit of eight variants it silently stops compiling.
             torch._dynamo.config.recompile_limit = _MOST_VARIANTS
             method.compile(dynamic=False)
-            feed.augment = torch.compile(augment, dynamic=False)
+            feed.augment = torch.compile(augment_and_note, dynamic=False)
 
     def epoch(self, plan: EpochPlan, number: int) -> dict[str, Tensor]:
         """Run the steps of a plan, from step `number` of the training on; mean losses, without waiting for them."""
