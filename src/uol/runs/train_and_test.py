@@ -84,9 +84,8 @@ def train_and_test(
         try:
             method = run(training, own, folder, note)
             _keep_model(method, kept)
-            keep_held_out(
-                method.predict, training.panels[0], own, kept, method.known_of
-            )  # of several panels, the first
+            first = training.panels[0]  # of several panels, it alone has images to choose settings by
+            keep_held_out(method.predict, first, own, kept, method.known_of)
             on_others = _keep_others(method, others, kept, recipe.threshold)
             made = _provenance(panels, rows, pixels, recipe, kept, origin, code, started)
             made |= {"teachers": teachers} if teachers else {}

@@ -100,7 +100,7 @@ def _train(
     engine = choose_engine(recipe, fabric.device, total)
     feed = Feed(data, recipe, fabric.device, known=method.known_of(data))
     stepper = Stepper(fabric, method, optimizer, feed, schedule, engine)
-    checks = []
+    checks: list[Batch] = []
     if held_out is not None and recipe.validate_every:
         checks = fixed_batches(held_out, recipe, fabric.device, method.known_of(held_out))
     writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
