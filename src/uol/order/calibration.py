@@ -159,13 +159,13 @@ def calibrate(
     never so small as to level all scores or turn their order round. From fewer than 40 the quantile is Student's
     instead of the sample's. Errors are widened by √(n/(n − p)) for the p numbers fitted to them.
     """
-    from scipy.stats import norm, t  # takes half a second to import, which scoring need not wait for
+    from scipy.special import ndtri, stdtrit  # scoring need not wait for scipy
 
     y, x = np.asarray(truth, np.float64), np.asarray(raw, np.float64)
     error = np.asarray(standard_error, np.float64)
     n = len(y)
     if n < 2:
-        return Calibration(level=level, quantile=float(norm.ppf(0.5 + level / 2)))
+        return Calibration(level=level, quantile=float(ndtri(0.5 + level / 2)))
     slope, intercept = 1.0, 0.0
     if line and n >= enough:
         slope = max(_slope(x, y, _DIAGONAL if n < ENOUGH_FOR_LINE else 0), _LEAST_SLOPE)
@@ -178,7 +178,7 @@ def calibrate(
         rank = min(int(np.ceil((n + 1) * level)), n)
         quantile = float(np.sort(standardised)[rank - 1])
     else:
-        quantile = float(t.ppf(0.5 + level / 2, free) * np.sqrt(np.square(standardised).mean()))
+        quantile = float(stdtrit(free, 0.5 + level / 2) * np.sqrt(np.square(standardised).mean()))
     return Calibration(
         level=level,
         intercept=intercept,

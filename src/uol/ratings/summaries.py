@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from uol.errors import CallError
 from uol.ratings.metrics import pearson_interval
@@ -37,7 +37,7 @@ def image_table(rated: RatedImages) -> pd.DataFrame:
     known = counts > 0
     sd = np.sqrt(rated.variances)
     error = sd / np.sqrt(np.where(known, counts, np.nan))
-    half = t.ppf(0.975, np.where(counts > 1, counts - 1, np.nan)) * error
+    half = stdtrit(np.where(counts > 1, counts - 1, np.nan), 0.975) * error
     adjusted = np.full(len(rated), np.nan)
     if rated.ratings is not None and unconnected_sets(rated.ratings) == 1:
         adjusted = adjusted_means(rated.ratings)

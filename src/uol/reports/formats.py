@@ -53,7 +53,7 @@ def cell(key: str, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
     if key == "p":
-        from uol.runs.bootstrap import LEAST_P  # here: it imports scipy, which tables of scores do without
+        from uol.runs.bootstrap import LEAST_P  # here: it imports numpy, which help texts do without
 
         return f"≤ {LEAST_P:.3f}" if value <= LEAST_P else f"{value:.4f}"
     if isinstance(value, float):

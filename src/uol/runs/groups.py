@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from uol.ratings import metrics
 from uol.ratings.stats import groupings
@@ -45,7 +45,7 @@ def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     return {
         ", ".join(values): group_figures(inside, outside, _DIGITS)
         for names in columns
-        for values, inside, outside in split_by(table, words, names)
+        for values, inside, outside in split_by(table[["score", "value"]], words, names)
         if len(inside) >= FEWEST
     }
 
@@ -138,7 +138,7 @@ def _bias_interval(found: Sequence[Group], same_images: bool) -> tuple[float, fl
         return None
     errors = [math.sqrt(max(group.rmse**2 - group.bias**2, 0.0) / (group.images - 1)) for group in found]
     spread = _average(errors) if same_images else math.hypot(*errors) / len(errors)
-    middle, half = _average(group.bias for group in found), float(t.ppf(0.975, free)) * spread
+    middle, half = _average(group.bias for group in found), float(stdtrit(free, 0.975)) * spread
     return middle - half, middle + half
 
 
