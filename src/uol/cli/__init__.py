@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import warnings
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -72,6 +73,12 @@ def _options(
     _state["debug"] = debug
 
 
+@cache
+def _commands() -> Any:
+    """The commands with their options, which take typer a tenth of a second to read."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line: results on stdout, messages on stderr; exit 0, 1 (the work failed) or 2 (a wrong call)."""
     # Pillow's on large images, whose size `uol.images.read` checks, and on damaged EXIF, which it does without.
@@ -80,7 +87,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     let_waiting_threads_sleep()
     try:
-        app()
+        _commands()()
     except UolError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
@@ -111,7 +118,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any, 
 
 def _command() -> str:
     """The command that was called, with its group: "experiment run"."""
-    found, command = [], typer.main.get_command(app)
+    found, command = [], _commands()
     for word in sys.argv[1:]:
         command = getattr(command, "commands", {}).get(word, command)
         if command.name == word:
