@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,13 +216,8 @@ def load_scorer(name: str | os.PathLike[str]) -> Scorer:
 
 def _check_sizes(path: Path, config: ModelConfig) -> None:
     """Refuse weights that do not fit the settings before memory is taken for a network of these settings."""
-    import torch
-
-    from uol.order.model import OrderModel
-
     try:
-        with torch.device("meta"):
-            expected = {name: list(tensor.shape) for name, tensor in OrderModel(config).state_dict().items()}
+        expected = _shapes(config.model_dump_json())
     except CallError as error:
         raise UolError(f"{path.parent / CONFIG}: {error}") from error
     stored = stored_shapes(path)
@@ -229,6 +225,19 @@ def _check_sizes(path: Path, config: ModelConfig) -> None:
         if stored.get(name) != expected.get(name):
             sizes = f"{name} is {stored.get(name, 'missing')}, not {expected.get(name, 'expected')}"
             raise UolError(f"{path}: does not fit the model in {CONFIG} ({sizes})")
+
+
+@lru_cache(maxsize=16)
+def _shapes(config: str) -> dict[str, list[int]]:
+    """The shapes of a network's tensors, by its settings as JSON: an ensemble's members are often of one kind."""
+    import torch
+
+    from uol.order.config import ModelConfig
+    from uol.order.model import OrderModel
+
+    with torch.device("meta"):
+        tensors = OrderModel(ModelConfig.model_validate_json(config)).state_dict()
+    return {name: list(tensor.shape) for name, tensor in tensors.items()}
 
 
 def _in_half(path: Path) -> bool:
