@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uol.methods.uol import Uol
     from uol.ratings.rated_images import RatedImages
 
-settings.register_profile("quick", max_examples=25, deadline=None)
+settings.register_profile("quick", max_examples=10, deadline=None)
 
 
 def pytest_configure(config):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from examples import examples
 from uol.datasets.checks import check, read_contents, split_folds
 from uol.datasets.synthetic import load_synthetic
 from uol.errors import CallError
@@ -161,7 +162,7 @@ def plain(scores):
     return RatedImages("plain", np.zeros((n, 1, 1, 3), np.uint8), [str(k) for k in range(n)], scores, Scale(0, 1))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(10, 200), st.integers(2, 5), st.integers(0, 100), st.sampled_from([0.0, 0.1, 0.5]))
 def test_folds_divide_evenly_and_keep_groups(n, folds, seed, grouped):
     rng = np.random.default_rng(seed)

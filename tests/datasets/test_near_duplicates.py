@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageOps
 
+from examples import examples
 from uol.datasets import near_duplicates as perceptual_hash
 from uol.datasets.near_duplicates import (
     BITS,
@@ -134,7 +135,7 @@ def test_the_climb_derives_correctly(photographs):
         np.testing.assert_allclose(slopes[:, k], (up - down) / 0.004, atol=0.05 * np.abs(slopes[:, k]).max())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(0, 10))
 def test_pairs_equal_a_slow_search(count, seed, block, threshold):
     rng = np.random.default_rng(seed)

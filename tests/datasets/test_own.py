@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from uol import datasets
 from uol.datasets.missing_codes import guess_scale
 from uol.datasets.own import load_own
@@ -105,7 +106,7 @@ def test_row_per_rater_and_column_per_image(folder, table):
 
 
 @given(st.lists(st.lists(st.sampled_from([None, 1, 2, 3, 4, 5]), min_size=3, max_size=3), min_size=4, max_size=4))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_all_shapes_of_a_table_hold_the_same_ratings(folder, tmp_path, cells):
     stems = ["001", "002", "003", "004"]
     wide = pd.DataFrame(cells, columns=["r0", "r1", "r2"], index=pd.Index(stems, name="image"), dtype=float)

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from examples import examples
 from uol.errors import CallError, ImageError, UolError
 from uol.images import detector as face_detector
 from uol.images import face_cache, faces
@@ -113,7 +114,7 @@ def discs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(angles, scales, shifts, shifts, st.lists(st.floats(0.1, 20), min_size=5, max_size=5))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_similarity_recovers_the_transform_that_made_the_points(angle, scale, x, y, weights):
     known = matrix_of(angle, scale, x, y)
     source = TEMPLATE * 100
@@ -121,7 +122,7 @@ def test_similarity_recovers_the_transform_that_made_the_points(angle, scale, x,
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_similarity_is_the_least_weighted_sum_of_squares(seed):
     random = np.random.default_rng(seed)
     source, target, weights = random.normal(size=(5, 2)), random.normal(size=(5, 2)), random.uniform(0.1, 5, 5)
@@ -141,7 +142,7 @@ def test_similarity_is_the_least_weighted_sum_of_squares(seed):
 
 
 @given(angles, scales)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_similarity_never_reflects(angle, scale):
     mirrored = TEMPLATE * [-1, 1]
     fitted = similarity(TEMPLATE, transform(matrix_of(angle, scale), mirrored))
@@ -149,7 +150,7 @@ def test_similarity_never_reflects(angle, scale):
 
 
 @given(angles, scales, shifts, shifts)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_invert_undoes(angle, scale, x, y):
     matrix = matrix_of(angle, scale, x, y)
     np.testing.assert_allclose(transform(invert(matrix), transform(matrix, TEMPLATE)), TEMPLATE, atol=1e-7)
@@ -246,7 +247,7 @@ def test_cut_off():
 
 
 @given(angles, st.floats(50, 500), st.floats(-50, 50))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_outside_does_not_depend_on_tilt_or_scale(angle, side, shift):
     turned = face_at(matrix_of(angle, side))
     low = turned.points.min(axis=0) - 5 * side
@@ -353,7 +354,7 @@ NOISE = np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8)
 
 @pytest.mark.usefixtures("cv2")
 @given(st.integers(-40, 110), st.integers(-40, 80), st.integers(1, 150), st.sampled_from([1, 7, 24]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_means_are_those_of_areas_with_black_around(left, top, side, pixels):
     padded = np.zeros((400, 400, 3))
     padded[100:190, 100:220] = NOISE
@@ -372,7 +373,7 @@ def test_means_of_a_whole_picture_are_opencvs(cv2):
 
 
 @given(st.integers(0, 30), st.booleans(), st.floats(0.3, 0.8))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_of_overlapping_boxes_the_surest_remains(count, of_smaller, most):
     random = np.random.default_rng(count)
     corner = random.integers(0, 40, (count, 2))
@@ -458,7 +459,7 @@ def test_a_photograph_framed_like_the_template_is_left_as_it_is():
 
 @pytest.mark.usefixtures("cv2")
 @given(angles, st.floats(60, 900), st.integers(32, 300))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_points_land_on_the_template(angle, side, size):
     matrix = matrix_of(angle, side)
     corners = transform(matrix, np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))

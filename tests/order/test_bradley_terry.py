@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
+from examples import examples
 from uol.order.bradley_terry import BradleyTerry, default_bounds, estimate, fit, log_likelihood, probabilities
 from uol.order.order import Order
 
@@ -46,7 +47,7 @@ def test_probabilities_are_the_cumulative_logits():
 
 
 @given(comparisons())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_estimate_is_the_maximum_of_the_likelihood(case):
     references, outcomes, model = case
     low, high = default_bounds(references)
@@ -72,7 +73,7 @@ def test_standard_error_is_the_curvature_at_the_maximum():
 
 
 @given(comparisons(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_more_wins_never_lower_the_score(case, data):
     references, outcomes, model = case
     better = outcomes.copy()
@@ -82,7 +83,7 @@ def test_more_wins_never_lower_the_score(case, data):
 
 
 @given(comparisons(), st.floats(-50, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_shifting_references_shifts_the_score(case, shift):
     references, outcomes, model = case
     here = estimate(outcomes[None], references, model)
@@ -92,7 +93,7 @@ def test_shifting_references_shifts_the_score(case, shift):
 
 
 @given(comparisons())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_reversing_outcomes_and_references_mirrors_the_score(case):
     references, outcomes, model = case
     here = estimate(outcomes[None], references, model)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
+from examples import examples
 from uol.order.gaussians import Gaussians, dispersion_degree, rectified_mean, sample, wasserstein_distance
 
 
@@ -91,7 +92,7 @@ def test_rows_can_be_picked():
 
 
 @given(st.floats(-4, 4), st.floats(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_rectified_mean_is_what_integration_gives(mean, deviation):
     found = float(rectified_mean(torch.tensor(mean).double(), torch.tensor(deviation**2).double()))
     grid = np.linspace(-9, 9, 200_001)

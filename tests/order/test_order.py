@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from uol.order.order import Order, balanced_pairs, hard_triplets, order_accuracy, order_of
 
 THETA = 0.2
@@ -86,7 +87,7 @@ def test_order_of_scores(a, b, expected):
 
 
 @given(scores, st.integers(1, 9), st.integers(0, 5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_pairs_equal_the_literal_algorithm(y, limit, seed):
     pairs = balanced_pairs(y, THETA, limit, np.random.default_rng(seed))
     draws = np.random.default_rng(seed).random((1, len(y), limit))[0]
@@ -94,7 +95,7 @@ def test_pairs_equal_the_literal_algorithm(y, limit, seed):
 
 
 @given(scores, st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_pairs_are_lawful(y, limit):
     pairs = balanced_pairs(y, THETA, limit, np.random.default_rng(0))
     found = chosen(pairs)
@@ -160,7 +161,7 @@ def test_a_limit_below_one_is_refused():
 
 
 @given(scores)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_triplets_equal_the_literal_algorithm(y):
     found = hard_triplets(y)
     for i, expected in enumerate(slow_triplets(y)):

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from uol.errors import CallError
 from uol.order.references import choose_balanced_references, choose_references
 
 
 @given(st.lists(st.integers(-180, 600), min_size=1, max_size=300), st.integers(1, 12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_each_bin_gives_what_it_has_up_to_the_limit(values, per_bin):
     scores = np.array(values) / 60
     chosen = choose_references(scores, 0.1, per_bin)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from simulated import SHROUT_FLEISS, as_ratings, gappy, simulate
 from uol.ratings.rater_effects import adjusted_means, raters_leniency, unconnected_sets
 from uol.ratings.reliability import icc, rater_table, reliability
@@ -53,7 +54,7 @@ def test_raters_that_no_image_connects_cannot_be_told_apart() -> None:
 
 
 @given(gappy(), st.integers(0, 20), st.floats(-5, 5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_rater_who_is_more_lenient_moves_no_image_against_another(matrix: np.ndarray, which: int, by: float) -> None:
     matrix = matrix[~np.isnan(matrix).all(axis=1)]
     moved = matrix.copy()

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 
+from examples import examples
 from simulated import NAN, as_ratings, gappy
 from uol.errors import CallError, UolError
 from uol.ratings.ratings import Ratings
@@ -33,7 +34,7 @@ def test_from_long_takes_columns_of_a_frame_whatever_their_index() -> None:
 
 
 @given(gappy())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_long_and_wide_forms_agree(matrix: np.ndarray) -> None:
     ratings = as_ratings(matrix)
     wide = Ratings.from_wide(pd.DataFrame(matrix, index=list(ratings.images), columns=list(ratings.raters)))
@@ -62,7 +63,7 @@ def test_from_wide_reads_any_kind_of_column_and_leaves_idle_raters_out() -> None
 
 
 @given(gappy())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_mean_variance_and_count_are_those_of_each_row(matrix: np.ndarray) -> None:
     ratings = as_ratings(matrix)
     for row, values in enumerate(matrix):
@@ -101,7 +102,7 @@ def test_histogram_counts_levels_and_shares_what_lies_between() -> None:
 
 
 @given(gappy())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_histogram_of_whole_ratings_is_a_plain_count(matrix: np.ndarray) -> None:
     expected = [[np.sum(row == level) for level in range(1, 6)] for row in matrix]
     np.testing.assert_array_equal(as_ratings(matrix).histogram(range(1, 6)), expected)

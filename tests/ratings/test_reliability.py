@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from simulated import NAN, SHROUT_FLEISS, as_ratings, gappy, simulate
 from uol.errors import CallError, UolError
 from uol.ratings import reliability as module
@@ -87,7 +88,7 @@ def henderson(matrix: np.ndarray) -> tuple[float, float, float] | None:
 
 
 @given(gappy())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_icc_with_gaps_is_henderson_with_dummy_variables(matrix: np.ndarray) -> None:
     result, expected = icc(matrix), henderson(matrix)
     if expected is None:
@@ -313,7 +314,7 @@ def test_one_way_icc_of_shrout_and_fleiss() -> None:
 
 
 @given(gappy())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_one_way_icc_is_the_analysis_of_variance(matrix: np.ndarray) -> None:
     rows = [row[~np.isnan(row)] for row in matrix]
     sizes = np.array([len(row) for row in rows])
@@ -398,7 +399,7 @@ def test_reliability_is_ready_for_json() -> None:
 
 
 @given(gappy(), st.floats(-100, 100), st.floats(0.1, 50))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_reliability_is_the_same_on_any_linear_scale(matrix: np.ndarray, shift: float, factor: float) -> None:
     ratings = as_ratings(matrix)
     before = reliability(ratings)
@@ -407,7 +408,7 @@ def test_reliability_is_the_same_on_any_linear_scale(matrix: np.ndarray, shift: 
 
 
 @given(gappy(), st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_reliability_does_not_depend_on_the_order_of_raters_or_images(matrix: np.ndarray, random: object) -> None:
     rows, columns = (random.sample(range(n), n) for n in matrix.shape)  # type: ignore[attr-defined]
     shuffled = matrix[rows][:, columns]

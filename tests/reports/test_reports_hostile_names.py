@@ -23,6 +23,7 @@ HOSTILE = [
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "{{ 7 * 7 }}{% raw %}",
     r"$\undefined{$", "</title></style></p>", "javascript:alert(1)", "a\0b\x1b[31m", "&lt;b&gt;",
 ]  # fmt: skip
+ALL = " ".join(HOSTILE)
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "section", "ol", "ul", "li", "div",
@@ -49,14 +50,16 @@ def check(path):
     assert "49" not in re.findall(r"<h1>(.*?)</h1>", text, flags=re.S)[0]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_the_page_of_a_data_set(drawn, tmp_path, name):
-    matrix = drawn.ratings.matrix
-    raters = [f"{name}{k}" for k in range(matrix.shape[1])]
-    images = tuple(f"{name}{k}" for k in range(len(drawn)))
-    groups = pd.DataFrame({f"{name}column": [name, "other"] * 40})
-    ratings = Ratings(matrix, list(images), raters)
-    rated = replace(drawn, name=name, names=images, ratings=ratings, groups=groups, notes=(name,))
+def every(count):
+    """All hostile names in turn, each with a number."""
+    return [f"{HOSTILE[k % len(HOSTILE)]}{k}" for k in range(count)]
+
+
+def test_the_page_of_a_data_set(drawn, tmp_path):
+    images, matrix = every(len(drawn)), drawn.ratings.matrix
+    groups = pd.DataFrame({f"{ALL}column": [HOSTILE[k % len(HOSTILE)] for k in range(len(drawn))]})
+    ratings = Ratings(matrix, images, every(matrix.shape[1]))
+    rated = replace(drawn, name=ALL, names=tuple(images), ratings=ratings, groups=groups, notes=tuple(HOSTILE))
     write_data_report(tmp_path / "page.html", rated, data_stats(rated))
     check(tmp_path / "page.html")
 
@@ -73,15 +76,14 @@ def test_the_page_of_a_ranking(tmp_path, name):
     check(tmp_path / "page.html")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_the_page_of_a_run(tmp_path, name):
-    rng = np.random.default_rng(0)
-    score = rng.uniform(1.5, 4.5, 40)
+def test_the_page_of_a_run(tmp_path):
+    rng, name = np.random.default_rng(0), ALL
+    score = rng.uniform(1.5, 4.5, 90)
     table = pd.DataFrame(
         {
-            "image": [f"{name}{k}" for k in range(40)], "score": score, "rating_sd": 0.5,
-            "value": score + rng.normal(0, 0.2, 40), "low": score - 0.4, "high": score + 0.4, "dispersion": 0.5,
-            f"{name}column": [name, "other"] * 20,
+            "image": every(90), "score": score, "rating_sd": 0.5,
+            "value": score + rng.normal(0, 0.2, 90), "low": score - 0.4, "high": score + 0.4, "dispersion": 0.5,
+            f"{name}column": HOSTILE * 10,
         }
     )  # fmt: skip
     run = tmp_path / "run"
@@ -90,6 +92,6 @@ def test_the_page_of_a_run(tmp_path, name):
     (run / "recipe.yaml").write_text(yaml.safe_dump({"method": name, "model": {"backbone": name}, "init": name}))
     made = {"command": name, "settings": {"method": name}, "changes": {name: name}, "data": {"name": name}}
     found = {"method": name, "recipe": name, "trained_on": name, "split": name, "seed": 0, "provenance": made}
-    (run / "result.json").write_text(json.dumps(found | {"metrics": {"images": 40, "pc": 0.9}}))
+    (run / "result.json").write_text(json.dumps(found | {"metrics": {"images": 90, "pc": 0.9}}))
     write_run_report(run, tmp_path / "page.html")
     check(tmp_path / "page.html")

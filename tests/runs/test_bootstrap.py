@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from uol.ratings import metrics
 from uol.runs.bootstrap import draws, interval, mean_of, paired, replicated
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(8, 60), st.floats(-50, 50), st.floats(0.05, 20), st.integers(0, 1000))
 def test_moments_give_what_resampling_gives(images, middle, spread, seed):
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from uol.order.backbones import IMAGENET_MEAN
 from uol.training import augmentation
 from uol.training.augmentation import augment, blend, centre_crop, draw_blend_shares
@@ -98,7 +99,7 @@ def test_a_warp_mirrors_half_of_the_images(monkeypatch):
     assert 5 < sum(kept) < 35
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.fixed_dictionaries(
         {
