@@ -30,19 +30,19 @@ def add_pages(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        return _file("uol.serve", "page", "index.html")
+        return file_answer("uol.serve", "page", "index.html")
 
     @app.get("/page/{name}", include_in_schema=False)
     async def page(name: str) -> Response:
-        return _file("uol.serve", "page", _known(name, _PAGE))
+        return file_answer("uol.serve", "page", _known(name, _PAGE))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return _file("uol.serve", "page", "docs.html")
+        return file_answer("uol.serve", "page", "docs.html")
 
     @app.get("/docs/{name}", include_in_schema=False)
     async def swagger(name: str) -> Response:
-        return _file("fastapi_offline", "static", _known(name, _SWAGGER))
+        return file_answer("fastapi_offline", "static", _known(name, _SWAGGER))
 
     @app.get("/samples/{name}", include_in_schema=False)
     async def sample(name: str) -> Response:
@@ -57,7 +57,8 @@ def _known(name: str, names: tuple[str, ...]) -> str:
 
 
 @cache
-def _file(package: str, folder: str, name: str) -> Response:
+def file_answer(package: str, folder: str, name: str) -> Response:
+    """A file of an installed package."""
     content: Any = (resources.files(package) / folder / name).read_bytes()
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Response(content, media_type="text/javascript" if name.endswith(".js") else kind)

@@ -69,7 +69,7 @@ async def read_body(request: Request, kind: type[AnyBody], limits: Limits) -> tu
 
 
 async def _read_json(request: Request, kind: type[AnyBody], limits: Limits) -> tuple[AnyBody, list[Sent]]:
-    content = b"".join([chunk async for chunk in _stream(request, limits)])
+    content = b"".join([chunk async for chunk in stream_body(request, limits)])
     return await asyncio.to_thread(_parse_json, content, kind, limits)  # large bodies take a while
 
 
@@ -78,7 +78,7 @@ def _parse_json(content: bytes, kind: type[AnyBody], limits: Limits) -> tuple[An
         body = kind.model_validate_json(content)
     except ValidationError as error:
         unreadable = error.errors()[0]["type"] == "json_invalid"
-        raise RefusedError(400 if unreadable else 422, _problem(error)) from error
+        raise RefusedError(400 if unreadable else 422, problem_of(error)) from error
     _check_count(len(body.images), limits)
     entries = [ImageIn(data=entry) if isinstance(entry, str) else entry for entry in body.images]
     body.images.clear()  # a third larger than what they encode
@@ -87,7 +87,11 @@ def _parse_json(content: bytes, kind: type[AnyBody], limits: Limits) -> tuple[An
 
 async def _read_form(request: Request, kind: type[AnyBody], limits: Limits) -> tuple[AnyBody, list[Sent]]:
     parser = _FormInMemory(
-        request.headers, _stream(request, limits), max_files=limits.images, max_fields=16, max_part_size=_FIELD_BYTES
+        request.headers,
+        stream_body(request, limits),
+        max_files=limits.images,
+        max_fields=16,
+        max_part_size=_FIELD_BYTES,
     )
     try:
         form = await parser.parse()
@@ -105,7 +109,7 @@ async def _read_form(request: Request, kind: type[AnyBody], limits: Limits) -> t
     try:
         body = kind.model_validate({**values, "images": [""] * len(files)})
     except ValidationError as error:
-        raise RefusedError(422, _problem(error)) from error
+        raise RefusedError(422, problem_of(error)) from error
     return body, [_image(name, content, at, limits) for at, (name, content) in enumerate(contents)]
 
 
@@ -128,7 +132,8 @@ def _sorted_parts(form: FormData) -> tuple[list[UploadFile], dict[str, Any]]:
     return files, values
 
 
-async def _stream(request: Request, limits: Limits) -> AsyncGenerator[bytes, None]:
+async def stream_body(request: Request, limits: Limits) -> AsyncGenerator[bytes, None]:
+    """The parts of a body as they arrive, within the limits."""
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
@@ -179,5 +184,6 @@ def _too_large(limits: Limits) -> str:
     return f"more than the {limits.body_bytes / MEGABYTE:g} MB that a request may have"
 
 
-def _problem(error: ValidationError) -> str:
+def problem_of(error: ValidationError) -> str:
+    """The first problem of a body, as one line."""
     return clean_name(" ".join(first_problem(error).split()))

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from uol.serve.metrics import Metrics
+from uol.serve.metrics import RequestMetrics
 
 OPEN = ("/healthz", "/readyz")  # answered without a token; the page's files are too
 _CSP = (
@@ -42,7 +42,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        metrics: Metrics,
+        metrics: RequestMetrics,
         token: str | None = None,
         hosts: frozenset[str] | None = None,
         public: frozenset[str] = frozenset(),

@@ -8,16 +8,19 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from uol.errors import CallError
-from uol.serve.api import Service, create_app
 from uol.serve.guard import allowed_hosts, is_loopback
 from uol.serve.limits import Limits
 from uol.serve.log import Log, LogHandler
+
+if TYPE_CHECKING:
+    from uol.serve.api import Service
 
 _BACKLOG = 256
 _KEEP_ALIVE = 15  # seconds that a connection may stay open without a request
@@ -52,13 +55,19 @@ def serve(
     token: str | None = None,
     more_hosts: tuple[str, ...] = (),
 ) -> None:
-    """Answer requests until the process is asked to end; those that were accepted are answered first."""
+    """Score images until the process is asked to end."""
+    from uol.serve.api import create_app
+
     log = Log()
-    app = create_app(service, token, allowed_hosts(host, more_hosts), log.write)
+    run_app(create_app(service, token, allowed_hosts(host, more_hosts), log.write), listening, service.limits, log)
+
+
+def run_app(app: FastAPI, listening: socket.socket, limits: Limits, log: Log) -> None:
+    """Answer requests until the process is asked to end; those that were accepted are answered first."""
     logging.getLogger().addHandler(LogHandler(log))
     config = uvicorn.Config(
         app,
-        http=_protocol(service.limits),
+        http=_protocol(limits),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -69,7 +78,7 @@ def serve(
         proxy_headers=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=int(service.limits.seconds + service.limits.body_seconds) + 5,
+        timeout_graceful_shutdown=int(limits.seconds + limits.body_seconds) + 5,
     )
     try:
         _Server(config).run(sockets=[listening])
