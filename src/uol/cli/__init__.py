@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import uol
-from uol.cli import data, demo, experiment, export, report, score, serve, train
+from uol.cli import data, demo, experiment, export, report, score, serve, study, train
 from uol.errors import OF_TRAINING, MissingTorchError, UolError
 from uol.storage.cores import let_waiting_threads_sleep
 
@@ -36,6 +36,7 @@ app.command("rank")(score.rank)
 app.command("anchor")(score.anchor)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)
+app.add_typer(study.app, name="study")
 app.add_typer(experiment.app, name="experiment")
 
 
