@@ -120,9 +120,12 @@ def test_histograms_told_from_places_are_learnt_and_kept(drawn):
 
 def test_histograms_that_cannot_be_told_are_refused(drawn):
     recipe = quick_recipe(histogram_weight=0.5).with_changes({"model.levels": 5})
-    for levels, panels in ((0, 1), (10, 1), (5, 2)):
-        with pytest.raises(CallError, match=f"one panel is required, .* not {panels} panels with {levels}"):
+    for levels, panels in ((10, 1), (10, 2), (4, 2)):
+        with pytest.raises(CallError, match=f"model.levels: 5: the histograms have {levels} rating levels"):
             Uol(recipe, drawn.scale, levels, panels)
+    for panels in (1, 2):
+        with pytest.raises(CallError, match="model.levels: 5: no histograms of ratings are known"):
+            Uol(recipe, drawn.scale, 0, panels)
     with pytest.raises(CallError, match="requires histogram_weight above 0"):
         quick_recipe().with_changes({"model.levels": 5})
     with pytest.raises(CallError, match="two levels at least"):

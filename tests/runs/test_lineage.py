@@ -104,6 +104,25 @@ def test_what_a_teacher_learnt_from_is_no_transfer_however_far_back(folded, draw
         check(tmp_path / "second", other, "fold-2", FOLDS["fold-2"])
 
 
+@pytest.mark.slow
+def test_no_test_image_of_any_panel_may_have_trained_a_teacher(folded, drawn_b, tmp_path):
+    mirrored = [np.asarray(image)[:, ::-1].copy() for image in drawn_b.images]  # copies of test images do not train
+    other = replace(drawn_b, name="other", images=mirrored, splits=FOLDS)
+    recipe = quick_recipe(epochs=1)
+    packed = PackedImages.pack(other, recipe.model)
+    first, second = (PanelSplit(packed, name, FOLDS[name]) for name in FOLDS)
+    trained(folded, tmp_path / "both", beside=[first])
+    teachers = [str(tmp_path / "both")]
+    # the second panel's test images trained the teacher, the first's did not
+    with pytest.raises(CallError, match="was trained on fold-1, with images that fold-2 tests on"):
+        trained(folded, tmp_path / "refused", beside=[second], teachers=teachers)
+    assert not (tmp_path / "refused").exists()
+    pupil = trained(folded, tmp_path / "pupil", beside=[first], teachers=teachers)
+    assert [seen.name for seen in pupil.provenance.teachers[0].data] == [folded.name, "other"]
+    with pytest.raises(CallError, match="was trained on images that its pupil holds out to calibrate"):
+        trained(folded, tmp_path / "held", beside=[first], teachers=teachers, held_out_seed=5)
+
+
 def test_a_teacher_of_a_teacher_that_is_not_told_of_is_refused(folded, teacher, tmp_path):
     older = changed(teacher, tmp_path / "older", settings__teachers=["runs/strong/{split}"])
     with pytest.raises(CallError, match="had teachers, and what they were trained on is not recorded"):

@@ -26,7 +26,7 @@ from uol.scoring.folder import load_model, load_scorer
 from uol.scoring.released import fingerprint, open_model
 from uol.scoring.scorer import Scorer
 from uol.training.packed import PackedImages
-from uol.training.teachers import Teachers
+from uol.training.teachers import Teacher, Teachers
 
 FIGURES = ("value", "low", "high", "dispersion", "standard_error")
 
@@ -301,7 +301,7 @@ def test_what_needs_one_network_says_so(folder, tmp_path):
 def test_its_members_teach(folder, members):
     pixels = torch.randint(0, 256, (3, 3, 32, 32), dtype=torch.uint8)
     rows = torch.arange(2), torch.arange(1, 3)
-    slow = Teachers([member.model for member in members], members[0].config).judge(pixels, *rows).order
+    slow = Teachers([Teacher.of(member) for member in members], members[0].config).judge(pixels, *rows).order
     told = Teachers.load([str(folder)], quick_recipe().model).judge(pixels, *rows).order
     assert torch.allclose(told, slow, atol=1e-6)
     assert len(load_model(folder).members) == 3

@@ -28,7 +28,7 @@ from uol.scoring.scorer import Scorer
 from uol.training.batches import fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.packed import PackedImages
-from uol.training.teachers import Teachers
+from uol.training.teachers import Teacher, Teachers
 
 MODEL = quick_recipe().model
 
@@ -44,7 +44,8 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
     models = [OrderModel(MODEL), OrderModel(MODEL)]
     images = torch.rand(4, 3, 32, 32)
     first, second = torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1])
-    told = Teachers(models, MODEL).judge(images, first, second)
+    teachers = Teachers([Teacher(model) for model in models], MODEL)
+    told = teachers.judge(images, first, second)
     assert told.histogram is None
     slow = torch.zeros(3, 3)
     for model in models:
@@ -53,7 +54,7 @@ def test_judgements_are_the_mean_over_teachers_of_both_directions():
             there, back = model.comparator(mean[i], mean[j]), model.comparator(mean[j], mean[i])
             slow[pair] += ((there + back.flip(-1)) / 2).softmax(-1) / 2
     assert torch.allclose(told.order, slow, atol=1e-6)
-    assert torch.allclose(told.order, Teachers(models, MODEL).judge(images, second, first).order.flip(-1), atol=1e-6)
+    assert torch.allclose(told.order, teachers.judge(images, second, first).order.flip(-1), atol=1e-6)
     assert not any(parameter.requires_grad for model in models for parameter in model.parameters())
 
 
@@ -79,7 +80,7 @@ def test_a_teacher_used_to_the_middle_of_images_is_shown_that(folder):
     model = Scorer.from_pretrained(folder).model
     model.config = MODEL
     shown = pixels[..., 16:48, 16:48]
-    assert torch.allclose(told, Teachers([model], MODEL).judge(shown, *rows).order, atol=1e-6)
+    assert torch.allclose(told, Teachers([Teacher(model)], MODEL).judge(shown, *rows).order, atol=1e-6)
 
 
 def test_the_target_of_a_pair_is_mixed_with_the_teachers(drawn, folder):
@@ -129,7 +130,7 @@ def test_histograms_of_another_panel_are_not_taught(drawn, tmp_path):
         teachers = Teachers.load([str(tmp_path / name) for name in names], pupil)
         assert teachers.judge(*rows).histogram is None  # before it is known whose they should be
         rated = replace(drawn, **other)
-        teachers.teach_histograms_of(PanelConfig.of(rated.name, rated.scale))
+        teachers.prepare_for([PanelConfig.of(rated.name, rated.scale, 5)])
         return teachers.judge(*rows).histogram is not None
 
     assert taught(["told", "told"])

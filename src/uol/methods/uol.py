@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -26,9 +29,12 @@ from uol.scoring.scorer import Scorer
 from uol.training.batches import Batch
 from uol.training.method import Method
 from uol.training.packed import PackedImages
+from uol.training.panels import rating_levels
 from uol.training.predictions import Predictions
 from uol.training.recipe import Recipe
 from uol.training.teachers import Teachers
+
+_NEVER = -1e4  # the logit of a rating level that a panel does not have; of −∞ the loss would be no number
 
 
 class Uol(Method):
@@ -46,11 +52,7 @@ class Uol(Method):
         self.model = OrderModel(recipe.model, self.pretrained, recipe.comparator_start == "differences")
         self.prepare(self.model.backbone)
         self.score_head = nn.Linear(self.model.width, panels) if recipe.score_weight else None
-        if recipe.model.levels and (panels, recipe.model.levels) != (1, levels):
-            raise CallError(
-                f"model.levels: {recipe.model.levels}: one panel is required, with histograms of that many rating "
-                f"levels, not {panels} panels with {levels}"
-            )
+        _check_levels(recipe.model.levels, levels)
         units = panels * levels if recipe.histogram_weight and not recipe.model.levels else 0
         self.histogram_head = nn.Linear(self.model.width, units) if units else None
         if self.score_head is not None:
@@ -59,11 +61,27 @@ class Uol(Method):
         if self._teachers is not None and recipe.start == "teacher":
             self._teachers.start_pupil(self.model)
         self._scorers: list[Scorer] = []
+        heads = [nn.Linear(recipe.model.dimensions, levels) for _ in range(panels - 1)] if recipe.model.levels else []
+        self.other_levels = nn.ModuleList(heads)  # of the panels after the first, whose head is in the model
+        self.level_there: Tensor
+        self.register_buffer("level_there", torch.ones(panels, levels, dtype=torch.bool), persistent=False)
 
     def prepare_for(self, training: PackedImages) -> None:
-        """Let the teachers teach the panel's histograms if they can."""
+        """Note how many rating levels each panel has, and let the teachers teach the panels that they know."""
+        counts = [rating_levels(panel) for panel in training.panels]
+        self.level_there = torch.arange(self.levels) < torch.tensor(counts)[:, None]
         if self._teachers is not None:
-            self._teachers.teach_histograms_of(PanelConfig.of(training.rated.name, training.rated.scale))
+            rated = [panel.rated for panel in training.panels]
+            self._teachers.prepare_for(
+                [PanelConfig.of(one.name, one.scale, count) for one, count in zip(rated, counts, strict=True)]
+            )
+            if self.recipe.start == "teacher":
+                self._teachers.start_heads(self.level_heads)
+
+    @property
+    def level_heads(self) -> list[nn.Linear]:
+        """The head of each panel that predicts its histograms; none if the model does not predict any."""
+        return [] if self.model.levels is None else [self.model.levels, *cast(list[nn.Linear], self.other_levels)]
 
     def begin_epoch(self, epoch: int, epochs: int) -> None:
         """Move the teachers to the network's device."""
@@ -81,24 +99,31 @@ class Uol(Method):
             score = self._of_panel(self.score_head(features), batch.panel)[:, 0]
             losses["score"] = F.mse_loss(score.float(), batch.scores / self.scale.unit)
             losses["total"] = losses["total"] + self.recipe.score_weight * losses["score"]
-        logits = None
-        if self.model.levels is not None:
-            logits = self.model.levels(gaussians.mean)
-        elif self.histogram_head is not None:
-            logits = self._of_panel(self.histogram_head(features), batch.panel)
+        logits = self._level_logits(features, gaussians.mean, batch.panel)
         if logits is not None:
             losses["histogram"] = histogram_cross_entropy(logits.float(), batch.histogram)
             losses["total"] = losses["total"] + self.recipe.histogram_weight * losses["histogram"]
         return losses
 
+    def _level_logits(self, features: Tensor, places: Tensor, panel: Tensor) -> Tensor | None:
+        """Logits of each image's histogram, (M, L), those of levels that its panel does not have too low to matter."""
+        if self.model.levels is not None:
+            logits = self._of_panel(torch.cat([head(places) for head in self.level_heads], 1), panel)
+            if self.panels > 1:
+                logits = logits.float().masked_fill(~self.level_there[panel], _NEVER)
+            return logits
+        return None if self.histogram_head is None else self._of_panel(self.histogram_head(features), panel)
+
     def _with_teachers(self, batch: Batch, teachers: Teachers) -> Batch:
         """A batch whose targets include the teachers' answers; histograms that the panel does not have are theirs."""
-        answers, weight = teachers.judge(batch.images, batch.first, batch.second), self.recipe.teacher_weight
+        weight = self.recipe.teacher_weight
+        answers = teachers.judge(batch.images, batch.first, batch.second, batch.panel)
         batch = batch._replace(target=torch.lerp(batch.target, answers.order, weight))
         if answers.histogram is None:
             return batch
-        mixed = torch.lerp(batch.histogram, answers.histogram, weight)
-        return batch._replace(histogram=torch.where(batch.histogram.isfinite(), mixed, answers.histogram))
+        own, theirs = batch.histogram, answers.histogram
+        mixed = torch.where(own.isfinite(), torch.lerp(own, theirs, weight), theirs)
+        return batch._replace(histogram=torch.where(theirs.isfinite(), mixed, own))
 
     def _of_panel(self, values: Tensor, panel: Tensor) -> Tensor:
         """The units of each image's panel: (M, panels · L), (M,) → (M, L)."""
@@ -131,7 +156,11 @@ class Uol(Method):
         """
         kept = training.panels
         calibrating = [None] * len(kept) if held_out is None else held_out.panels
-        models = [self.model if len(kept) == 1 else with_statistics(self.model, panel.centre) for panel in kept]
+        models = [self.model]
+        if len(kept) > 1:
+            heads: Sequence[nn.Linear | None] = self.level_heads or [None] * len(kept)
+            pairs = zip(kept, heads, strict=True)
+            models = [with_statistics(self.model, panel.centre).with_levels(head) for panel, head in pairs]
         self._scorers = [
             make_scorer(model, self.recipe, *panel)
             for model, panel in zip(models, zip(kept, calibrating, strict=True), strict=True)
@@ -159,11 +188,20 @@ class Uol(Method):
         return self.scorer.embed_pixels(pixels)
 
 
+def _check_levels(wanted: int, levels: int) -> None:
+    """Refuse a model that predicts histograms of other rating levels than the panels have."""
+    if wanted and not levels:
+        raise CallError(f"model.levels: {wanted}: no histograms of ratings are known; leave it at 0")
+    if wanted and wanted != levels:
+        raise CallError(f"model.levels: {wanted}: the histograms have {levels} rating levels; set it to {levels}")
+
+
 def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_out: PackedImages | None) -> Scorer:
     """A trained model as a scorer: references from the training images, calibrated on those that were held out.
 
     If these also calibrate dispersion, only the references among the training images are embedded.
     """
+    levels = rating_levels(training)
     if held_out is not None and np.isfinite(held_out.rated.variances).sum() >= ENOUGH_FOR_LINE:
         rated, width = training.rated, recipe.bin_width * training.rated.scale.unit
         training = training.subset(choose_references(rated.scores, width, recipe.references_per_bin, recipe.seed))
@@ -176,6 +214,8 @@ def make_scorer(model: OrderModel, recipe: Recipe, training: PackedImages, held_
         recipe.references_per_bin,
         recipe.seed,
     )
+    if model.config.levels not in (0, levels):  # one of several panels
+        scorer.panel = scorer.panel.model_copy(update={"levels": levels})
     if held_out is not None:
         scorer.calibrate(held_out.rated, model.embed(held_out.centre, recipe.scoring), recipe.threshold)
     return scorer

@@ -5,6 +5,8 @@ Read top to bottom: the comparator, the pooling, the model.
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -167,12 +169,25 @@ class OrderModel(FeatureModel):
             return Gaussians(mean, mean.new_full(mean.shape, float("-inf")))
         return Gaussians(mean, self.log_variance(features))
 
-    def level_mean(self, places: Tensor, scale: Scale) -> Tensor:
-        """The means of the panel's histograms, predicted from the means of Gaussians: (N, D) → (N,)."""
+    def level_mean(self, places: Tensor, scale: Scale, levels: int) -> Tensor:
+        """The means of the panel's histograms, predicted from the means of Gaussians: (N, D) → (N,).
+
+        The panel's rating levels are the first `levels` of the model's.
+        """
         assert self.levels is not None
         logits = self.levels(places.to(self.levels.weight.device)).double()
-        spaced = torch.linspace(scale.low, scale.high, self.config.levels, dtype=torch.float64, device=logits.device)
+        if levels < self.config.levels:
+            logits = logits[:, :levels]
+        spaced = torch.linspace(scale.low, scale.high, levels, dtype=torch.float64, device=logits.device)
         return level_moments(logits, spaced)[0]
+
+    def with_levels(self, head: nn.Linear | None) -> OrderModel:
+        """The same network, not a copy of it, with another head that predicts histograms."""
+        if head is self.levels:
+            return self
+        made = copy.copy(self)
+        made.__dict__["_modules"] = {**self._modules, "levels": head}
+        return made
 
     @torch.inference_mode()
     def embed(self, images: Tensor, scoring: ScoringConfig = _AS_IT_IS, batch_size: int = 128) -> Gaussians:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from uol.errors import CallError, UolError
 from uol.order.calibration import Calibration
@@ -30,21 +37,43 @@ _REQUIRED: Mapping[str, frozenset[str]] = {
 """What every config.json states. Settings that came later have the value at which they change nothing."""
 
 
+class PanelIdentity(NamedTuple):
+    """What makes a panel the same in two models: its name and the ends of its scale."""
+
+    name: str
+    low: float
+    high: float
+
+
 class PanelConfig(BaseModel):
-    """The panel on whose scale scores are; stored in `config.json` of a model folder."""
+    """The panel on whose scale scores are; stored in `config.json` of a model folder.
+
+    `levels` is the number of its rating levels if a network with model.levels knows several panels: the first of the
+    model's, or 0 if its histograms are unknown. None, which no file states, is all of the model's.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str
     low: float
     high: float
+    levels: int | None = Field(None, ge=0, le=1000)
 
     @classmethod
-    def of(cls, name: str, scale: Scale) -> Self:
+    def of(cls, name: str, scale: Scale, levels: int | None = None) -> Self:
         """The panel of a data set."""
         if not _makes_sense(scale):
             raise UolError(f"{name}: a scale from {scale.low:g} to {scale.high:g} is too wide; divide the ratings")
-        return cls(name=name, low=scale.low, high=scale.high)
+        return cls(name=name, low=scale.low, high=scale.high, levels=levels)
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+    @property
+    def identity(self) -> PanelIdentity:
+        """What the panel has in common in all models that know it."""
+        return PanelIdentity(self.name, self.low, self.high)
 
     @property
     def scale(self) -> Scale:

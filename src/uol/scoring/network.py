@@ -34,7 +34,7 @@ from uol.scoring.base import (
     check_panel,
 )
 from uol.scoring.config import PanelConfig
-from uol.scoring.panels import PanelParts, StoredReferences
+from uol.scoring.panels import PanelParts, StoredReferences, levels_used
 
 if TYPE_CHECKING:
     from uol.order.bradley_terry import Estimates
@@ -127,7 +127,7 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
         embedded = self.embed_pixels(pixels)
         found = {self.panel.name: self.score_embedded(embedded)}
         for name, scorer in self._on_other_panels.items():
-            shared = not self.other_panels[name].tensors and scorer.scoring.mirror == self.scoring.mirror
+            shared = self.other_panels[name].embeds_alike and scorer.scoring.mirror == self.scoring.mirror
             found[name] = scorer.score_embedded(embedded if shared else scorer.embed_pixels(pixels))
         return found
 
@@ -155,7 +155,12 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
     @property
     def uses_histogram(self) -> bool:
         """Whether scores include the mean of the panel's histogram."""
-        return self.config.levels > 0 and self.scoring.histogram_share > 0
+        return self.levels_used > 0
+
+    @property
+    def levels_used(self) -> int:
+        """How many rating levels the histograms have that scores include; 0 if they include none."""
+        return levels_used(self.config, self.panel, self.scoring)
 
     def embed(self, images: Images | ImageLike, batch_size: int = 32, progress: Progress | None = None) -> Embedding:
         """The Gaussians of images."""

@@ -27,7 +27,7 @@ from uol.scoring.config import MODEL, SCORE_GRAPH, PanelConfig, read_config
 from uol.scoring.digests import check_digests
 from uol.scoring.network import Floats, NetworkScorer
 from uol.scoring.onnx_graph import external_files
-from uol.scoring.panels import REFERENCES, PanelParts, StoredReferences, read_panels, read_references
+from uol.scoring.panels import HEAD, REFERENCES, PanelParts, StoredReferences, read_panels, read_references
 from uol.scoring.released import fingerprint, network_fingerprint
 
 if TYPE_CHECKING:
@@ -167,9 +167,10 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
 
     def level_means(self, gaussians: GaussianArrays) -> Floats:
         """The means of the panel's histograms, (N,)."""
-        head = self._weights("levels.")
-        spaced = np.linspace(*self.panel.scale, self.config.levels)
-        means: Floats = (_softmax(gaussians.mean @ head["weight"].T + head["bias"]) * spaced).sum(-1)
+        head, used = self._weights(HEAD), self.levels_used
+        spaced = np.linspace(*self.panel.scale, used)
+        logits = gaussians.mean @ head["weight"].T + head["bias"]
+        means: Floats = (_softmax(logits[:, :used]) * spaced).sum(-1)
         return means
 
     @staticmethod
@@ -193,8 +194,10 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
         """The same network with some of its tensors replaced."""
         made = copy.copy(self)
         made.tensors = {**self.tensors, **tensors}
-        made._opened = Future()
-        made._opened.set_result(open_graph(self.folder / SCORE_GRAPH, self._threads, made.tensors))
+        inside = {name: array for name, array in made.tensors.items() if not name.startswith(HEAD)}
+        if inside:
+            made._opened = Future()
+            made._opened.set_result(open_graph(self.folder / SCORE_GRAPH, self._threads, inside))
         made._uses_graph_scores = False
         return made
 
@@ -227,10 +230,9 @@ class OnnxScorer(NetworkScorer[GaussianArrays]):
     def _weights(self, prefix: str) -> dict[str, Singles]:
         from uol.storage.tensors import read_arrays
 
-        return {
-            name.removeprefix(prefix): weight.astype(np.float32)
-            for name, weight in read_arrays(self.folder / MODEL, prefix).items()
-        }
+        stored = read_arrays(self.folder / MODEL, prefix)
+        stored |= {name: array for name, array in self.tensors.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): weight.astype(np.float32) for name, weight in stored.items()}
 
     def _run(self, outputs: Sequence[str], pixels: Pixels) -> list[list[npt.NDArray[Any]]]:
         """The graph's outputs for a few images at a time, without what they do not need."""

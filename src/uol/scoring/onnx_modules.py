@@ -37,6 +37,7 @@ class ScoringGraph(nn.Module):
         self.model = copy.deepcopy(scorer.model).cpu().float().eval()
         _write_padding_as_numbers(self.model)
         self.panel, self.scoring = scorer.panel, scorer.scoring
+        self.levels_used = scorer.levels_used
         self.bradley_terry, self.calibration = scorer.bradley_terry, scorer.calibration
         self.references: Tensor
         self.reference_scores: Tensor
@@ -49,9 +50,9 @@ class ScoringGraph(nn.Module):
         left, right = self.model.comparator.left(self.references), self.model.comparator.right(self.references)
         outcomes = _probabilities(self.model.comparator, mean[:, None], left, right, self.scoring.both_directions)
         raw, error = self.maximum(outcomes)
-        if self.model.levels is not None and self.scoring.histogram_share > 0:
+        if self.levels_used:
             share = self.scoring.histogram_share
-            raw = (1 - share) * raw + share * self.model.level_mean(mean, self.panel.scale)
+            raw = (1 - share) * raw + share * self.model.level_mean(mean, self.panel.scale, self.levels_used)
         low, high = self.panel.low, self.panel.high
         calibration = self.calibration
         value = (calibration.intercept + calibration.slope * raw).clamp(low, high)

@@ -3,7 +3,8 @@
 The folder's config.json and references.safetensors are those of its first panel. Each of the others has a folder:
 
 MODEL/panels/NAME/config.json, references.safetensors
-MODEL/panels/NAME/network.safetensors     tensors that are not those of the first panel: statistics of batch norms
+MODEL/panels/NAME/network.safetensors     tensors that are not those of the first panel: statistics of batch norms, and
+                                          the head that predicts the panel's histograms
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import numpy.typing as npt
 import uol
 from uol.errors import UolError
 from uol.order.calibration import Calibration
-from uol.order.config import BradleyTerry, ScoringConfig
+from uol.order.config import BradleyTerry, ModelConfig, ScoringConfig
 from uol.scoring.config import CONFIG, FORMAT, PanelConfig, PanelFolderConfig, read_panel_config
 from uol.storage.files import write_json
 from uol.storage.tensors import read_arrays, write_arrays
 
 PANELS, REFERENCES, NETWORK = "panels", "references.safetensors", "network.safetensors"
+HEAD = "levels."  # begins the names of tensors that predict histograms; Gaussians do not depend on them
 
 
 class StoredReferences(NamedTuple):
@@ -43,6 +45,18 @@ class PanelParts(NamedTuple):
     calibration: Calibration
     references: StoredReferences
     tensors: Mapping[str, npt.NDArray[Any]]
+
+    @property
+    def embeds_alike(self) -> bool:
+        """Whether the Gaussians of images are those of the network as it is."""
+        return all(name.startswith(HEAD) for name in self.tensors)
+
+
+def levels_used(model: ModelConfig, panel: PanelConfig, scoring: ScoringConfig) -> int:
+    """How many rating levels the histograms have that are part of a panel's scores; 0 if none are."""
+    if scoring.histogram_share == 0:
+        return 0
+    return model.levels if panel.levels is None else min(panel.levels, model.levels)
 
 
 def panel_names(folder: Path) -> list[str]:

@@ -24,7 +24,7 @@ from uol.scoring.ahead import one_ahead
 from uol.scoring.base import BaseScorer, Interval, Pixels, Score
 from uol.scoring.config import PanelConfig
 from uol.scoring.network import Floats, NetworkScorer, Outcomes, references_of
-from uol.scoring.panels import PanelParts, StoredReferences
+from uol.scoring.panels import HEAD, PanelParts, StoredReferences
 
 _GPU_BATCH = 256
 _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
@@ -98,7 +98,7 @@ class Scorer(NetworkScorer[Gaussians]):
         gaussians = self._embed_for_scores(pixels.to(self._device, non_blocking=True))
         found = [self._probabilities(gaussians, self._left, self._right), self._degrees(gaussians)]
         if self.uses_histogram:
-            found.append(self.model.level_mean(gaussians.mean, self.panel.scale))
+            found.append(self.model.level_mean(gaussians.mean, self.panel.scale, self.levels_used))
         arriving = [values.to("cpu", non_blocking=True) for values in found]
         arrived = torch.cuda.Event(blocking=True) if self.on_gpu else None  # type: ignore[no-untyped-call]
         if arrived is not None:
@@ -140,7 +140,7 @@ class Scorer(NetworkScorer[Gaussians]):
     @torch.inference_mode()
     def level_means(self, gaussians: Gaussians) -> Floats:
         """The means of the panel's histograms, (N,)."""
-        return self.model.level_mean(gaussians.mean, self.panel.scale).cpu().numpy()
+        return self.model.level_mean(gaussians.mean, self.panel.scale, self.levels_used).cpu().numpy()
 
     @staticmethod
     def degrees(gaussians: Gaussians) -> Floats:
@@ -180,7 +180,8 @@ class Scorer(NetworkScorer[Gaussians]):
 
     def with_tensors(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The same network with some of its tensors replaced."""
-        model = copy.deepcopy(self.model)
+        only_head = all(name.startswith(HEAD) for name in tensors)  # the rest, most of the memory, is then shared
+        model = self.model.with_levels(copy.deepcopy(self.model.levels)) if only_head else copy.deepcopy(self.model)
         replaced = {name: torch.from_numpy(array) for name, array in tensors.items()}
         model.load_state_dict(model.state_dict() | replaced)
         return type(self)(model, self.references, self.panel, self.bradley_terry, self.calibration, self.scoring)

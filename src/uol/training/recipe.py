@@ -125,7 +125,7 @@ class Recipe(Settings):
         0.5,
         ge=0,
         le=1,
-        description="their share in the targets of pairs, and of histograms if all predict the panel's (model.levels)",
+        description="their share in the targets of pairs, and of histograms of panels that they know (model.levels)",
     )
     panel_passes: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="for several panels: passes over the images of each in an epoch; empty: one"
