@@ -38,9 +38,16 @@ class ScaleValues(NamedTuple):
 
 
 def scale_values(
-    first: npt.ArrayLike, second: npt.ArrayLike, outcome: npt.ArrayLike, images: int, prior: float = PRIOR
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    outcome: npt.ArrayLike,
+    images: int,
+    prior: float = PRIOR,
+    start: npt.ArrayLike | None = None,
 ) -> ScaleValues:
     """Fit values to votes: `outcome` is an `Order` seen from the first image's side; all (votes,).
+
+    `start` (images,) are values near the solution, which make the search shorter.
 
     Maximises the log-likelihood plus the log-prior, which is concave; standard errors come from the inverse of the
     observed information, whose prior keeps it regular.
@@ -65,8 +72,11 @@ def scale_values(
             by_delta = delta * (by_v - by_u + similar * 2 / np.expm1(2 * delta)).sum()
         return -float(log_likelihood), -np.append(gradient, by_delta)
 
+    begin = np.zeros(images + 1)
+    if start is not None:
+        begin[:-1] = start
     result = minimize(
-        negative, np.zeros(images + 1), jac=True, method="L-BFGS-B", bounds=[(None, None)] * images + [(-6, 3)],
+        negative, begin, jac=True, method="L-BFGS-B", bounds=[(None, None)] * images + [(-6, 3)],
         options={"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-13, "gtol": 1e-8},
     )  # fmt: skip
     value, delta = result.x[:-1], float(np.exp(result.x[-1])) if ties else 0.0

@@ -16,8 +16,8 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.special import entr
 
 from uol.order.bradley_terry import BradleyTerry, probabilities
-from uol.order.scale_values import PRIOR, scale_values
 from uol.study.answers import Answer
+from uol.study.scaling import bradley_terry
 from uol.study.votes import votes_of
 
 Floats = npt.NDArray[np.float64]
@@ -130,8 +130,8 @@ def islands(pairs: Indices, images: int) -> npt.NDArray[np.int32]:
 
 def _posterior(i: Indices, j: Indices, outcome: npt.NDArray[np.generic], images: int) -> tuple[Floats, Floats, float]:
     if not i.size:
-        return np.zeros(images), PRIOR**2 * np.eye(images), 0.0
-    found = scale_values(i, j, outcome, images)
+        return np.zeros(images), np.eye(images), 0.0
+    found = bradley_terry(i, j, outcome, images)
     return found.value, found.covariance, found.delta
 
 
