@@ -1,0 +1,241 @@
+"""Scale values from votes, choices and ratings: arrays in, values with standard errors and 95 % intervals out.
+
+Bradley-Terry (with ties) gives values in logits, Thurstone's Case V and Case III in units of the standard deviation of
+a comparison. Values are centred on zero. The prior on values is a Gaussian whose standard deviation is estimated from
+the votes: with a fixed wide prior, pairs that were chosen adaptively stretch the scale, and the intervals miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import expit, log_softmax, softmax
+
+from uol.order.order import Order
+from uol.order.scale_values import ScaleValues, scale_values
+from uol.study.thurstone import ThurstoneFit, centred, fit_thurstone
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+_NORMAL = 1.959963984540054
+_FIRST_PRIOR = 2.0
+_PRIORS = (0.05, 10.0)  # within which the prior's standard deviation is searched
+_ROUNDS, _CLOSE = 30, 0.01
+_NODES = 7  # of the quadrature over a difference
+_MOST_SHIFT = 0.5  # standard errors between mode and mean
+
+
+class ScaleFit(NamedTuple):
+    """Values of n images with standard errors, (n,) each, their covariance (n, n), and what else was fitted.
+
+    `delta` is the threshold of ties (0 without ties), `prior` the standard deviation of values that the votes suggest,
+    `islands` the number of sets of images that share no vote, and `dispersion` (n,) Case III's standard deviations,
+    whose squares add up to 1 in a comparison of two average images.
+    """
+
+    value: Floats
+    standard_error: Floats
+    covariance: Floats
+    delta: float
+    prior: float
+    islands: int
+    dispersion: Floats | None = None
+
+    @property
+    def low(self) -> Floats:
+        """Lower end of the 95 % interval of each value."""
+        return self.value - _NORMAL * self.standard_error
+
+    @property
+    def high(self) -> Floats:
+        """Upper end of the 95 % interval of each value."""
+        return self.value + _NORMAL * self.standard_error
+
+    @property
+    def width(self) -> float:
+        """Mean width of the 95 % intervals."""
+        return float(2 * _NORMAL * self.standard_error.mean())
+
+
+class RatingMeans(NamedTuple):
+    """Mean rating of each image and its standard error, (n,) each; NaN where an image has no rating."""
+
+    mean: Floats
+    standard_error: Floats
+
+
+def bradley_terry(first: npt.ArrayLike, second: npt.ArrayLike, outcome: npt.ArrayLike, images: int) -> ScaleFit:
+    """Bradley-Terry values of votes; `outcome` is an `Order` from the first image's side, with or without ties."""
+    i, j, order = (np.asarray(part, np.intp) for part in (first, second, outcome))
+    start = np.zeros(images)
+
+    def fit(prior: float) -> ScaleFit:
+        nonlocal start
+        found = scale_values(i, j, order, images, prior, start)
+        start = found.value
+        value = found.value + _mean_less_mode(i, j, _third_derivative(found, i, j, order), found.covariance)
+        covariance = _averaged_covariance(value, found, i, j, order, prior)
+        error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return ScaleFit(value, error, covariance, found.delta, prior, found.islands)
+
+    return _with_fitted_prior(fit)
+
+
+def thurstone(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    outcome: npt.ArrayLike,
+    images: int,
+    *,
+    case: int = 5,
+    ratings: RatingMeans | None = None,
+) -> ScaleFit:
+    """Thurstone's values of votes, with or without ties: Case V (5: equal dispersions) or III (3: one per image).
+
+        P(greater) = Φ((s_i − s_j − δ) / √(σ_i² + σ_j²)),   P(less) with the images exchanged,   2σ² = 1 in Case V.
+
+    With `ratings`, mean ratings are a line in the same values, m_i ~ N(a + b·s_i, e_i²): votes and ratings are fitted
+    together, as in Pérez-Ortiz et al. (2020, From pairwise comparisons and rating to a unified quality scale).
+    """
+    if case not in (3, 5):
+        raise ValueError(f"Thurstone's case {case}: choose 3 or 5")
+    i, j, order = (np.asarray(part, np.intp) for part in (first, second, outcome))
+    rated = None if ratings is None else (ratings.mean, ratings.standard_error)
+    last: ThurstoneFit | None = None
+
+    def fit(prior: float) -> ScaleFit:
+        nonlocal last
+        last = fit_thurstone(i, j, order, images, prior, dispersions=case == 3, ratings=rated, start=last)
+        error = np.sqrt(np.maximum(np.diag(last.covariance), 0.0))
+        sets = count_islands(np.stack([i, j], 1), images)
+        return ScaleFit(last.value, error, last.covariance, last.delta, prior, sets, last.dispersion)
+
+    return _with_fitted_prior(fit)
+
+
+def best_of(images: npt.ArrayLike, best: npt.ArrayLike, number: int) -> ScaleFit:
+    """Values of choices of the best of several images, by Luce's rule: P(i) = e^(s_i) / Σ_j e^(s_j).
+
+    images (n, k) number the images of each choice and best (n,) is the place of the chosen one. With k = 2 this is
+    Bradley-Terry. A choice among k says of k − 1 pairs which image is greater, and these are not independent: the
+    likelihood of the choice as a whole counts what they say together once.
+    """
+    shown, chosen = np.asarray(images, np.intp), np.asarray(best, np.intp)
+    if chosen.size == 0:
+        raise ValueError("scale values need at least one choice")
+    rows = np.arange(len(chosen))
+    winner = shown[rows, chosen]
+    start = np.zeros(number)
+    edges = np.stack([np.repeat(winner, shown.shape[1]), shown.ravel()], 1)
+    islands = count_islands(edges, number)
+
+    def fit(prior: float) -> ScaleFit:
+        nonlocal start
+
+        def negative(value: Floats) -> tuple[float, Floats]:
+            logs = log_softmax(value[shown], axis=1)
+            gradient = np.bincount(winner, minlength=number) - value / prior**2
+            gradient -= np.bincount(shown.ravel(), np.exp(logs).ravel(), number)
+            return -float(logs[rows, chosen].sum() - 0.5 * np.square(value / prior).sum()), -gradient
+
+        start = minimize(negative, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-13, "gtol": 1e-8}).x
+        p = softmax(start[shown], axis=1)
+        information = np.diag(np.bincount(shown.ravel(), p.ravel(), number) + prior**-2)
+        for a in range(shown.shape[1]):
+            for b in range(shown.shape[1]):
+                np.add.at(information, (shown[:, a], shown[:, b]), -p[:, a] * p[:, b])
+        covariance = centred(np.linalg.inv(information))
+        error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return ScaleFit(start - start.mean(), error, covariance, 0.0, prior, islands)
+
+    return _with_fitted_prior(fit)
+
+
+def rating_means(matrix: npt.ArrayLike) -> RatingMeans:
+    """Mean rating of each image and its standard error from images × raters with gaps.
+
+    The spread of ratings is pooled over images: of a few ratings, an image's own spread says little.
+    """
+    ratings = np.asarray(matrix, np.float64)
+    count = np.sum(~np.isnan(ratings), axis=1)
+    mean = np.divide(np.nansum(ratings, axis=1), count, out=np.full(len(ratings), np.nan), where=count > 0)
+    squares = np.nansum((ratings - mean[:, None]) ** 2)
+    freedom = count.sum() - np.count_nonzero(count)
+    variance = squares / freedom if freedom > 0 and squares > 0 else np.nan
+    error = np.sqrt(np.divide(variance, count, out=np.full(len(ratings), np.nan), where=count > 0))
+    return RatingMeans(mean, error)
+
+
+def count_islands(pairs: npt.NDArray[np.intp], images: int) -> int:
+    """The number of sets of images that no chain of pairs connects: pairs (n, 2)."""
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(images, images))
+    return int(connected_components(graph, directed=False)[0])
+
+
+def _mean_less_mode(i: Indices, j: Indices, third: Floats, covariance: Floats) -> Floats:
+    """How far the posterior means of values lie outside the mode: ½ C Xᵀ(ℓ‴·V), (images,).
+
+    ℓ‴ (votes,) is the third derivative of each vote's log-likelihood by the difference and V the variance of that
+    difference (Laplace's method, next order). The posterior of few votes is skewed away from zero: its mode is too near
+    to zero, and with it the prior that is estimated from the values.
+    """
+    variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
+    pull, images = third * variance, len(covariance)
+    shift = 0.5 * covariance @ (np.bincount(i, pull, images) - np.bincount(j, pull, images))
+    most = _MOST_SHIFT * np.sqrt(np.maximum(np.diag(covariance), 0.0))  # the expansion holds for small shifts
+    return np.asarray(np.clip(shift, -most, most))
+
+
+def _averaged_covariance(
+    value: Floats, found: ScaleValues, i: Indices, j: Indices, outcome: Indices, prior: float
+) -> Floats:
+    """The covariance by the information averaged over the posterior of each difference, not at the mode alone."""
+    spread = found.covariance[i, i] + found.covariance[j, j] - 2 * found.covariance[i, j]
+    by_u, by_v = (1, 0) if found.delta == 0 else (outcome != Order.LESS, outcome != Order.GREATER)
+    weight = np.zeros(len(i))
+    nodes, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+    for node, share in zip(nodes, shares / shares.sum(), strict=True):
+        difference = value[i] - value[j] + node * np.sqrt(np.maximum(spread, 0.0))
+        up, down = expit(difference - found.delta), expit(difference + found.delta)
+        weight += share * (by_u * up * (1 - up) + by_v * down * (1 - down))
+    images = len(value)
+    information = np.diag(np.bincount(i, weight, images) + np.bincount(j, weight, images) + prior**-2)
+    np.add.at(information, (i, j), -weight)
+    np.add.at(information, (j, i), -weight)
+    return centred(np.linalg.inv(information))
+
+
+def _third_derivative(found: ScaleValues, i: Indices, j: Indices, outcome: Indices) -> Floats:
+    """Of each vote's log-likelihood under Bradley-Terry with ties, by the difference of values."""
+    difference = found.value[i] - found.value[j]
+    up, down = expit(difference - found.delta), expit(difference + found.delta)
+    if found.delta == 0:
+        return np.asarray(-up * (1 - up) * (1 - 2 * up))
+    by_u, by_v = outcome != Order.LESS, outcome != Order.GREATER
+    return np.asarray(-by_u * up * (1 - up) * (1 - 2 * up) - by_v * down * (1 - down) * (1 - 2 * down))
+
+
+def _with_fitted_prior(fit: Callable[[float], ScaleFit]) -> ScaleFit:
+    """The fit whose prior agrees with its values: MacKay's fixed point σ² = Σ s² / (n − 1 − Σ C_ii / σ²).
+
+    The divisor is how many values the votes determine. Where they determine none, the prior stays as it was.
+    """
+    prior = _FIRST_PRIOR
+    found = fit(prior)
+    for _ in range(_ROUNDS):
+        freedom = len(found.value) - 1 - float(np.trace(found.covariance)) / prior**2
+        if freedom <= 1e-6:
+            break
+        better = float(np.clip(np.sqrt(np.square(found.value).sum() / freedom), *_PRIORS))
+        if abs(better - prior) <= _CLOSE * prior:
+            break
+        prior = better
+        found = fit(prior)
+    return found
