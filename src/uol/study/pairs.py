@@ -23,6 +23,7 @@ from uol.study.votes import votes_of
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+_OPENING = 2  # rounds of random pairs, which connect all images
 _NODES = 9  # of the quadrature over a difference
 _MOST_IMAGES = 1000  # above this, partners are images of near rank and some at random
 _NEAR, _ANYWHERE = 40, 20
@@ -61,8 +62,8 @@ def adaptive_pairs(
     place = {name: row for row, name in enumerate(ids)}
     waiting = np.array([[place[name] for name in pair] for pair in pending], np.intp).reshape(-1, 2)
     shown = np.concatenate([np.stack([votes.first, votes.second], 1), waiting])
-    rng = np.random.default_rng([seed, len(votes.first), len(waiting)])
-    chosen = batch(votes.first, votes.second, votes.outcome, len(ids), waiting, number, rng)
+    chosen = batch(*votes[:3], len(ids), waiting, number, seed)
+    rng = np.random.default_rng([seed, len(shown), 1])
     lean = np.bincount(shown[:, 0], minlength=len(ids)) - np.bincount(shown[:, 1], minlength=len(ids))
     found: list[tuple[str, ...]] = []
     for a, b in chosen.tolist():
@@ -81,16 +82,25 @@ def batch(
     images: int,
     pending: Indices,
     number: int,
-    rng: np.random.Generator,
+    seed: int,
 ) -> Indices:
-    """The next `number` pairs (number, 2), no pair twice: spanning trees of the largest expected information."""
+    """The next `number` pairs (number, 2), no pair twice: an opening, then trees of the largest expected information.
+
+    The opening are rounds of random pairs, in which every image is shown equally often: before that, nothing is known
+    that could be expected of a pair.
+    """
     i, j = np.asarray(first, np.intp), np.asarray(second, np.intp)
-    mean, covariance, delta = _posterior(i, j, np.asarray(outcome), images)
-    covariance = _expect(covariance, mean, delta, pending)
     joined = np.concatenate([np.stack([i, j], 1), pending])
-    candidates = _candidates(mean, rng)
     number = min(number, images * (images - 1) // 2)
-    found = np.empty((0, 2), np.intp)
+    rounds = round_robin(images, np.random.default_rng([seed, 0]))[: _OPENING * images // 2]
+    found = _without(np.array(rounds, np.intp).reshape(-1, 2), joined, images)[:number]
+    if len(found) == number:
+        return found
+    rng = np.random.default_rng([seed, len(i), len(pending)])
+    mean, covariance, delta = _posterior(i, j, np.asarray(outcome), images)
+    covariance = _expect(covariance, mean, delta, np.concatenate([pending, found]))
+    joined = np.concatenate([joined, found])
+    candidates = _without(_candidates(mean, rng), found, images)
     while len(found) < number:
         if not len(candidates):  # of many images, only near ones were candidates
             candidates = _without(np.stack(np.triu_indices(images, 1), 1), found, images)

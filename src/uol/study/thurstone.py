@@ -113,7 +113,7 @@ def fit_thurstone(
         information[layout.log_delta, layout.log_delta] = 1.0
     if ratings is not None:
         _add_ratings(information, result.x, layout, ratings[1], known)
-    covariance = np.linalg.inv(information)[:images, :images]
+    covariance: Floats = np.linalg.inv(information)[:images, :images].astype(np.float64)
     value = result.x[:images]
     delta = float(np.exp(result.x[layout.log_delta])) if ties else 0.0
     sigma = np.sqrt(0.5) * np.exp(result.x[layout.log_dispersions]) if dispersions else None
@@ -124,6 +124,23 @@ def centred(covariance: Floats) -> Floats:
     """The covariance of values less their mean: what moves all values together is no error of theirs."""
     mean = covariance.mean(axis=0)
     return np.asarray(covariance - mean - mean[:, None] + covariance.mean())
+
+
+def normal_slope(difference: Floats, outcome: Indices, delta: float) -> Floats:
+    """Derivative of each vote's log-likelihood by the difference of values, in Case V with ties: (votes,)."""
+    u, v = difference - delta, difference + delta
+    log_u, log_v = -0.5 * u**2 - _LOG_ROOT, -0.5 * v**2 - _LOG_ROOT
+    slope = np.where(outcome == Order.GREATER, np.exp(log_u - log_ndtr(u)), -np.exp(log_v - log_ndtr(-v)))
+    if delta == 0:
+        return np.asarray(slope)
+    tied = (np.exp(log_v) - np.exp(log_u)) / _between(u, v)
+    return np.asarray(np.where(outcome == Order.SIMILAR, tied, slope))
+
+
+def _between(u: Floats, v: Floats) -> Floats:
+    """P(similar) = Φ(v) − Φ(u), from the tail in which it keeps its digits."""
+    low, high = np.where(u > 0, -v, u), np.where(u > 0, -u, v)
+    return np.asarray(np.maximum(ndtr(high) - ndtr(low), _TINY))
 
 
 class _Votes:
@@ -171,7 +188,7 @@ class _Votes:
         by_u = self.greater * np.exp(log_u - greater)
         by_v = -(self.less * np.exp(log_v - less))
         if self.ties:
-            rest = self._similar()
+            rest = _between(self.u, self.v)
             total += float(np.log(rest[self.similar]).sum())
             by_u -= self.similar * np.exp(log_u) / rest
             by_v += self.similar * np.exp(log_v) / rest
@@ -181,7 +198,7 @@ class _Votes:
         """Expected information of all votes on all parameters, (parameters, parameters)."""
         density_u, density_v = (np.exp(-0.5 * x**2 - _LOG_ROOT) for x in (self.u, self.v))
         greater, less = np.maximum(ndtr(self.u), _TINY), np.maximum(ndtr(-self.v), _TINY)
-        rest = self._similar() if self.ties else np.full(len(self.u), np.inf)
+        rest = _between(self.u, self.v) if self.ties else np.full(len(self.u), np.inf)
         by_u = density_u**2 * (1 / greater + 1 / rest)
         by_v = density_v**2 * (1 / less + 1 / rest)
         mixed = -density_u * density_v / rest
@@ -189,12 +206,6 @@ class _Votes:
         cross = u.T @ v.multiply(mixed[:, None]).tocsr()
         total = u.T @ u.multiply(by_u[:, None]).tocsr() + v.T @ v.multiply(by_v[:, None]).tocsr() + cross + cross.T
         return np.asarray(total.toarray())
-
-    def _similar(self) -> Floats:
-        """P(similar) = Φ(v) − Φ(u), from the tail in which it keeps its digits."""
-        swap = self.u > 0
-        low, high = np.where(swap, -self.v, self.u), np.where(swap, -self.u, self.v)
-        return np.asarray(np.maximum(ndtr(high) - ndtr(low), _TINY))
 
 
 def _add_ratings(
