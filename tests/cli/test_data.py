@@ -169,7 +169,8 @@ def test_align_lists_what_has_no_face(uol, tmp_path):
     Image.new("RGB", (200, 200), "grey").save(tmp_path / "photos" / "wall.jpg")
     code, out, err = uol("align", tmp_path / "photos", "--out", tmp_path / "faces", "--json")
     assert code == 1
-    assert json.loads(out)["failed"][0]["image"] == "wall.jpg"
+    found = json.loads(out)
+    assert (found["failed"][0]["image"], found["without_face"], found["unreadable"]) == ("wall.jpg", 1, 0)
     assert pd.read_csv(tmp_path / "faces" / "faces.csv")["problems"].str.contains("no face").all()
     for name in ("a.jpg", "a.png"):
         Image.new("RGB", (20, 20)).save(tmp_path / "photos" / name)
@@ -236,7 +237,9 @@ def test_align_takes_folders_and_data_sets(uol, drawn, tmp_path, monkeypatch):
     for _ in range(2):  # the faces of the first run are no photographs to the second
         code, out, err = uol("align", tmp_path / "photos", "--out", inside, "--size", "16", "--json")
         assert code == 0, err
-        assert json.loads(out) == {"images": 3, "aligned": 3, "doubtful": 0, "failed": []}
+        assert json.loads(out) == {
+            "images": 3, "aligned": 3, "doubtful": 0, "without_face": 0, "unreadable": 0, "failed": [],
+        }  # fmt: skip
     with monkeypatch.context() as patch:
         patch.setattr("uol.datasets.load", lambda *_, **__: drawn.subset(range(5)))
         code, out, err = uol("align", "synthetic", "--out", tmp_path / "drawn", "--size", "16", "--json")

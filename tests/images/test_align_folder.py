@@ -97,8 +97,25 @@ def test_another_size_and_a_lost_or_broken_face_are_made_anew(looked, photograph
         assert read_image(tmp_path / "out" / name).size == (32, 32)
     align_into(tmp_path / "out", photographs, NAMES, 48)
     assert read_image(tmp_path / "out" / "women" / "c.png").size == (48, 48)
-    (tmp_path / "out" / TABLE).write_text("nothing\n1\n")
-    assert len(align_into(tmp_path / "out", photographs, NAMES, 48)) == 4
+
+
+@pytest.mark.parametrize("text", ["image,score\na.jpg,3\n", "image,face,problems\na.jpg\n", "\0"])
+def test_a_table_that_no_run_wrote_is_not_lost(looked, photographs, tmp_path, text):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / TABLE).write_text(text)
+    with pytest.raises(CallError, match="not a table of aligned faces, and would be lost; choose another folder"):
+        align_into(tmp_path / "out", photographs, NAMES, 32)
+    assert (tmp_path / "out" / TABLE).read_text() == text
+    assert not looked
+
+
+def test_unreadable_files_are_not_counted_as_files_without_a_face(looked, photographs, tmp_path):
+    photographs[0].write_bytes(b"no image")
+    rows = align_into(tmp_path / "out", photographs, NAMES, 32)
+    assert [(row.face is None, row.unreadable) for row in rows] == [
+        (True, True), (False, False), (False, False), (True, False),
+    ]  # fmt: skip
+    assert list(table(tmp_path / "out")[0]) == ["image", "face", "problems"]
 
 
 def test_photographs_are_never_overwritten(looked, photographs, tmp_path):

@@ -17,7 +17,7 @@ from PIL import Image
 from uol.errors import CallError, ImageError
 from uol.images.face_cache import FaceCache
 from uol.images.framing import fit_square, pack_images
-from uol.images.paths import find_images
+from uol.images.paths import expand_paths, find_images
 from uol.images.read import read_image
 
 RED = (255, 0, 0)
@@ -252,3 +252,12 @@ def test_a_large_photograph_is_read_and_a_larger_one_refused(tmp_path, monkeypat
     monkeypatch.setattr("uol.images.read.MAX_PIXELS", 50_000)
     with pytest.warns(Image.DecompressionBombWarning), pytest.raises(ImageError, match="more than the 50,000 allowed"):
         read_image(tmp_path / "large.png")
+
+
+def test_names_given_again_are_reported_and_used_once(tmp_path):
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    lines = []
+    one = str(tmp_path / "a.png")
+    assert expand_paths([one, one, str(tmp_path)], report=lines.append) == [tmp_path / "a.png", tmp_path / "b.png"]
+    assert lines == ["2 repeated names passed over: each image is used once"]

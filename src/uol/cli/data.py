@@ -217,7 +217,8 @@ def split(
     for number, parts in enumerate(made.values(), 1):
         fold.iloc[parts.test] = number
     write_frame(out, pd.DataFrame({"image": list(rated.names), "fold": fold}))
-    say(f"{len(made)} folds of {', '.join(str(len(s.test)) for s in made.values())} images: {out}")
+    sizes = [len(parts.test) for parts in made.values()]
+    say(f"{len(made)} folds of {', '.join(map(str, sizes))} {'image' if set(sizes) == {1} else 'images'}: {out}")
 
 
 @app.command()
@@ -240,14 +241,16 @@ def align(
     with progress_bar("aligning", len(names)) as update:
         rows = align_into(out, images, names, size, lambda done, _: update(done))
     failed = [row._asdict() for row in rows if row.face is None]
-    doubtful = sum(bool(row.problems) for row in rows) - len(failed)
+    unreadable = sum(row.unreadable for row in rows)
+    counts = {
+        "images": len(rows), "aligned": len(rows) - len(failed),
+        "doubtful": sum(bool(row.problems) for row in rows) - len(failed),
+        "without_face": len(failed) - unreadable, "unreadable": unreadable,
+    }  # fmt: skip
     if as_json:
-        print_json({"images": len(rows), "aligned": len(rows) - len(failed), "doubtful": doubtful, "failed": failed})
+        print_json(counts | {"failed": failed})
     else:
-        print_table(
-            [{"images": len(rows), "aligned": len(rows) - len(failed), "doubtful": doubtful, "failed": len(failed)}],
-            {"images": "images", "aligned": "aligned", "doubtful": "doubtful", "failed": "failed"},
-        )
+        print_table([counts], {name: name.replace("_", " a ") for name in counts})
         for row in failed[:20]:
             say(f"uol: {row['problems']}")
     if failed:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from uol.errors import CallError, UolError
 from uol.images.face_cache import FaceCache, align_many
-from uol.images.faces import AlignedFace
+from uol.images.faces import AlignedFace, FaceError
 from uol.images.read import Images
 from uol.storage.cores import available_cores
 from uol.storage.csv_text import csv_text, unguarded_rows
@@ -23,11 +23,15 @@ TABLE = "faces.csv"
 
 
 class FaceRow(NamedTuple):
-    """A photograph, its aligned face (None if none was found), and its problems or the error."""
+    """A photograph, its aligned face (None if it has none), its problems or the error, and whether it is unreadable."""
 
     image: str
     face: str | None
     problems: str
+    unreadable: bool = False
+
+
+_COLUMNS = ("image", "face", "problems")
 
 
 def align_into(
@@ -62,10 +66,10 @@ def align_into(
                     Image.fromarray(result.image).save(temporary, format="PNG")
                 rows[names[i]] = FaceRow(names[i], faces[i], "; ".join(result.problems))
             else:
-                rows[names[i]] = FaceRow(names[i], None, str(result))
+                rows[names[i]] = FaceRow(names[i], None, str(result), not isinstance(result, FaceError))
     finally:  # a stopped run writes the rows that it has
         found = [rows[name] for name in names if name in rows]
-        write_text(folder / TABLE, csv_text(FaceRow._fields, found))
+        write_text(folder / TABLE, csv_text(_COLUMNS, (row[: len(_COLUMNS)] for row in found)))
     return found
 
 
@@ -80,13 +84,16 @@ def _check_targets(folder: Path, images: Images, faces: Sequence[str]) -> None:
 
 
 def _read(table: Path) -> list[FaceRow]:
-    """The rows of an earlier run; none where there is no such table."""
+    """The rows of an earlier run; none if there is no table. A table that no run wrote is refused."""
+    if not table.exists() or not table.stat().st_size:
+        return []
     try:
         heading, *lines = unguarded_rows(csv.reader(io.StringIO(table.read_text(encoding="utf-8"))))
-        found = [dict(zip(heading, line, strict=True)) for line in lines]
-        return [FaceRow(line["image"], line["face"] or None, line["problems"]) for line in found]
-    except (OSError, ValueError, KeyError, csv.Error):
-        return []
+        if tuple(heading) != _COLUMNS:
+            raise ValueError(heading)
+        return [FaceRow(image, face or None, problems) for image, face, problems in lines]
+    except (OSError, ValueError, csv.Error) as error:
+        raise CallError(f"{table}: not a table of aligned faces, and would be lost; choose another folder") from error
 
 
 def _is_face(path: Path, size: int) -> bool:

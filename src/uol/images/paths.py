@@ -68,7 +68,8 @@ def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Repor
     """The files that names stand for, each once: files, the images of folders, and what patterns match.
 
     `-` stands for the lines of `listed`. A missing file of the list, or of several names, stays and gets a row with the
-    reason, like a broken one; one name at least must exist. `report` receives a line on what folders passed over.
+    reason, like a broken one; one name at least must exist. `report` receives lines on what folders passed over, and on
+    images that were named again.
     """
     names, found = list(names), []
     for name in names:
@@ -81,7 +82,10 @@ def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Repor
         raise CallError("no images were given")
     if "-" not in names and not any(map(os.path.exists, found)):
         raise CallError(f"{found[0]}: no such file or folder")
-    return list(dict.fromkeys(found))
+    once = list(dict.fromkeys(found))
+    if len(once) < len(found):
+        report(f"{counted(len(found) - len(once), 'repeated name')} passed over: each image is used once")
+    return once
 
 
 def _expand(name: str, missing_ok: bool, report: Report) -> list[Path]:
