@@ -43,6 +43,17 @@ def test_scores_and_rankings_are_written_again(call, tmp_path, suffix):
         assert code == 0, err
 
 
+@pytest.mark.filterwarnings("default:.*will be replaced")
+@pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
+def test_rows_of_other_images_are_replaced_with_a_warning(uol, model_folder, image_files, tmp_path, suffix):
+    path, (one, two, *_) = tmp_path / f"scores.{suffix}", sorted(image_files.iterdir())
+    said = f"{path}: rows of 1 other image in it will be replaced"
+    for call, warned in [([one], False), ([one, two], False), ([two], True), ([one, "--replace"], False)]:
+        code, _, err = uol("score", *call, "--model", model_folder, "--out", path)
+        assert code == 0, err
+        assert (said in err) == warned, call
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_parquet_without_its_package_is_refused_before_scoring(call, tmp_path, monkeypatch, command):
     monkeypatch.setattr("uol.storage.files.find_spec", lambda name: None)

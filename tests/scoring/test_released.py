@@ -37,6 +37,14 @@ def test_what_is_not_there_is_named_with_what_is(shelf, monkeypatch, tmp_path):
         find_model(released.DEFAULT)
 
 
+def test_of_a_folder_of_runs_one_is_to_be_named(model_folder, tmp_path):
+    for fold in ("fold-1", "fold-2"):
+        shutil.copytree(model_folder, tmp_path / "runs" / fold / "model")
+    with pytest.raises(CallError, match="runs: a folder of 2 runs; name one of them, such as .*runs/fold-1$"):
+        find_model(tmp_path / "runs")
+    assert find_model(tmp_path / "runs" / "fold-2") == tmp_path / "runs" / "fold-2" / "model"
+
+
 def test_fingerprints_follow_what_makes_a_score(shelf):
     before = fingerprint(shelf / "a-model")
     assert before == fingerprint(shelf / released.DEFAULT)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from uol.errors import CallError, MissingTorchError, UolError
+from uol.errors import CallError, MissingTorchError, UolError, counted
 from uol.storage.validation import read_object
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ def find_model(name: str | os.PathLike[str]) -> Path:
             return folder
         if not (inside / "config.json").is_file() and (folder / "recipe.yaml").is_file():
             raise no_model(folder)
-        return inside if (inside / "config.json").is_file() else folder
+        if (inside / "config.json").is_file():
+            return inside
+        if runs := sorted(config.parents[1] for config in folder.glob("*/model/config.json")):
+            raise CallError(f"{folder}: a folder of {counted(len(runs), 'run')}; name one of them, such as {runs[0]}")
+        return folder
     shipped = f"those that ship: {', '.join(names())}" if names() else "none ships with this version"
     raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
 

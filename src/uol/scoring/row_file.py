@@ -12,15 +12,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
 
-from uol.errors import CallError, UolError, install
+from uol.errors import CallError, UolError, counted, install
 from uol.scoring.rows import FIGURES, ScoreRow
-from uol.storage.csv_text import csv_text
+from uol.storage.csv_text import csv_text, unguarded
 from uol.storage.files import check_output, plain, replacing, write_text
 from uol.storage.locks import holding
 
@@ -136,11 +137,16 @@ class RowFile:
         return done, states
 
 
-def check_scores_file(path: Path, inputs: Iterable[Path], replace: bool) -> None:
-    """Refuse a target that is an input, has no format, or, unless `replace` is set, that `uol` did not write."""
+def check_scores_file(path: Path, inputs: Sequence[Path], replace: bool) -> None:
+    """Refuse a target that is an input, has no format, or, unless `replace` is set, that `uol` did not write.
+
+    Rows of other images are replaced with a warning: the file is written at the end, and Ctrl-C keeps it.
+    """
     check_output(path, SUFFIXES, inputs)
     if path.exists() and path.stat().st_size and not replace and not _has_scores(path):
         raise CallError(f"{path}: exists, and is no table of scores; choose another name, or use --replace")
+    if path.exists() and not replace and (lost := _images(path) - {str(name) for name in inputs}):
+        warnings.warn(f"{path}: rows of {counted(len(lost), 'other image')} in it will be replaced", stacklevel=2)
 
 
 def _has_scores(path: Path) -> bool:
@@ -165,6 +171,22 @@ def _column_names(path: Path) -> Iterable[str]:
         start = file.read(_FIRST_ROW)
     row, _ = json.JSONDecoder().raw_decode(start, start.index("{"))
     return dict(row)
+
+
+def _images(path: Path) -> set[str]:
+    """The images of a file with rows of scores; none if it is damaged."""
+    kind = path.suffix.lower()
+    try:
+        if kind == ".parquet":
+            import pandas as pd
+
+            return set(pd.read_parquet(path, columns=["image"])["image"])
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            if kind == ".csv":
+                return {str(unguarded(row["image"])) for row in csv.DictReader(file)}
+            return {row["image"] for row in (json.load(file) if kind == ".json" else map(json.loads, file))}
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        return set()
 
 
 def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
