@@ -134,7 +134,7 @@ def test_mistakes_are_one_line(uol, place):
     (place / "results" / "scut-fbp5500" / "bad.json").write_text("{}")
     code, _, err = uol("experiment", "table", "scut-fbp5500")
     assert code == 1
-    assert "bad.json: experiment: field required" in one_line(err)
+    assert "bad.json: experiment: is missing" in one_line(err)
 
 
 def test_what_runs_said_against_adjusted_means(uol, place, drawn, monkeypatch):

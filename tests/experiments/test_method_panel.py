@@ -58,7 +58,7 @@ def test_a_panel_is_made_kept_and_shown(runs, tmp_path):
     assert {row["kind"] for row in rows} == {"demonstration"}
     assert not source.empty
     path.write_text(json.dumps({"name": "small"}))
-    with pytest.raises(UolError, match=r"panel-small.json: data: field required"):
+    with pytest.raises(UolError, match=r"panel-small.json: data: is missing"):
         read_panels(path.parent)
 
 

@@ -139,6 +139,12 @@ def test_an_explanation_is_a_picture_of_the_face_at_a_place(asked, couple):
     assert asked.post("/v1/explain", json=boxed).content == pictures[1]
 
 
+def test_a_box_without_a_face_is_not_explained(asked, couple):
+    for box in ([900, 900, 5, 5], [0, 0, 0, 0], [-1, -1, -1, -1]):
+        error = refused(asked.post("/v1/explain", json=as_json(couple, box=box)), 422)
+        assert error.startswith("0.png: box: no face there")
+
+
 def test_an_error_for_each_image_that_has_one(asked, faces):
     huge = b"\xff" * 2_000_001
     answer = asked.post("/v1/score", files=files(faces[0], huge, b"", faces[1]))
@@ -183,6 +189,16 @@ def test_models_with_their_panels_references_and_weak_groups(asked):
     assert len(panel["references"]["edges"]) == len(panel["references"]["counts"]) + 1
     assert model["weak"][1]["groups"][0] == {"group": "male, black", "images": 147, "pc": 0.2806, "bias": -0.1186}
     assert len(model["limits"]) == 4
+
+
+def test_limits_are_whole_numbers_and_say_how_long_an_image_takes(asked, faces):
+    asked.post("/v1/score", files=files(*faces))
+    limits = asked.get("/v1/models").json()["limits"]
+    whole = {"images": 8, "image_bytes": 2_000_000, "body_bytes": 4_000_000, "pixels": 50_000_000}
+    assert {name: limits[name] for name in whole} == whole
+    assert all(isinstance(limits[name], int) for name in whole)
+    assert limits["seconds"] == 60
+    assert 0 < limits["seconds_per_image"] < 60
 
 
 def test_health_and_figures(asked, faces):
@@ -236,6 +252,28 @@ def test_panels_and_intervals_that_the_model_has_not(asked, faces):
 )
 def test_bodies_that_cannot_be_read(asked, content, kind, status):
     refused(asked.post("/v1/score", content=content, headers={"Content-Type": kind}), status)
+
+
+def test_parameters_of_an_address_are_refused(asked, faces):
+    error = refused(asked.post("/v1/score?panel=nobody", files=files(faces[0])), 400)
+    assert error == "this address reads no parameters after `?`: send them in the body"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({}, "images: is missing"),
+        ({"images": 7}, "images: must be a list, not 7"),
+        ({"images": []}, "images: give at least 1"),
+        ({"images": [{}]}, "images.0.data: is missing"),
+        ({"images": [{"data": 7}]}, "images.0.data: must be a text, not 7"),
+        ({"images": ["aaaa"], "colour": 1}, "colour: no such field"),
+        ({"images": ["aaaa"], "all_faces": "perhaps"}, "all_faces: must be true or false, not 'perhaps'"),
+        ({"images": ["aaaa"], "interval": "wide"}, "interval: must be 'panel' or 'new-panel', not 'wide'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_plain_words(asked, body, error):
+    assert refused(asked.post("/v1/score", json=body), 422) == error
 
 
 def test_fields_that_do_not_belong(asked, faces):
@@ -295,8 +333,8 @@ def test_answers_are_kept_from_other_sites(asked, faces):
 
 def test_the_log_has_no_names(asked, faces):
     asked.lines.clear()
-    asked.post("/v1/score?who=me", files=files(faces[0], names=["secret.png"]))
-    asked.get("/private/secret.png")
+    asked.post("/v1/score", files=files(faces[0], names=["secret.png"]))
+    asked.get("/private/secret.png?who=secret")
     first, second = asked.lines
     assert {key: first[key] for key in ("method", "route", "status", "images")} == {
         "method": "POST", "route": "/v1/score", "status": 200, "images": 1,
@@ -311,7 +349,9 @@ def test_a_token_is_required_of_all_but_the_page_and_health(asked_type, faces):
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic key"}):
             for path in ("/v1/models", "/metrics", "/nothing"):
                 answer = guarded.get(path, headers=headers)
-                assert "Bearer TOKEN" in refused(answer, 401)
+                wrong = headers.get("Authorization") == "Bearer wrong"
+                start = "this token is wrong" if wrong else "a token is required"
+                assert refused(answer, 401).startswith(f"{start}: send the one of `uol serve` as Authorization: Bearer")
                 assert answer.headers["www-authenticate"] == "Bearer"
             refused(guarded.post("/v1/score", files=files(faces[0]), headers=headers), 401)
         assert guarded.get("/v1/models", headers={"Authorization": "Bearer key"}).status_code == 200

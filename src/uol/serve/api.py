@@ -37,6 +37,7 @@ from uol.serve.schemas import (
     Problem,
     RankAnswer,
     RankBody,
+    RequestLimits,
     ScoreAnswer,
     ScoreBody,
     request_body,
@@ -77,6 +78,8 @@ class Service:
         self, request: Request, kind: type[AnyBody], work: Callable[[AnyBody, list[Sent]], Coroutine[Any, Any, Found]]
     ) -> Found:
         """Read a request and do its work; stop it if the client leaves."""
+        if request.query_params:
+            raise RefusedError(400, "this address reads no parameters after `?`: send them in the body")
         with self.engine.body(declared_size(request, self.limits)) as arrived:
             body, sent = await read_body(request, kind, self.limits)
             arrived(len(sent))
@@ -197,10 +200,14 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     async def models() -> ModelsAnswer:
         """The model, its panels, where it is weak, and the limits of a request."""
         model = service.facts.model_copy(update={"loaded": engine.loaded})
-        named = {
-            "images": limits.images, "image_bytes": limits.image_bytes, "body_bytes": limits.body_bytes,
-            "pixels": limits.pixels, "seconds": limits.seconds,
-        }  # fmt: skip
+        named = RequestLimits(
+            images=limits.images,
+            image_bytes=limits.image_bytes,
+            body_bytes=limits.body_bytes,
+            pixels=limits.pixels,
+            seconds=limits.seconds,
+            seconds_per_image=engine.seconds_per_image,
+        )
         return ModelsAnswer(version=uol.__version__, models=[model], limits=named)
 
     @app.get("/healthz", tags=["health"])

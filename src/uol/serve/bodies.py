@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias, TypeVar
 
@@ -185,5 +186,5 @@ def _too_large(limits: Limits) -> str:
 
 
 def problem_of(error: ValidationError) -> str:
-    """The first problem of a body, as one line."""
-    return clean_name(" ".join(first_problem(error).split()))
+    """The first problem on one line, without the names of classes in its place (`images.0.ImageIn.data`)."""
+    return clean_name(re.sub(r"^(images\.\d+)\.(ImageIn|str)\b", r"\1", " ".join(first_problem(error).split())))

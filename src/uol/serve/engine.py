@@ -28,6 +28,7 @@ from uol.serve.worker import Answer, Batch, Cancel, Job, Kind, Loaded, Message, 
 
 _LONGEST_WAIT = 60  # seconds that Retry-After asks for at most
 _SMOOTHING = 0.1  # share of the newest job in the seconds and bytes per image
+_EXPECTED_SECONDS = 0.1  # per image, before the first is scored
 _MOST_EXPECTED = 8  # images of a body that has not been read: a large one may be a single photograph
 
 
@@ -50,6 +51,7 @@ class LostError(UolError):
 @dataclass
 class _Waiting:
     future: asyncio.Future[Any]
+    kind: Kind
     images: int
     began: float
     process: _Process
@@ -72,7 +74,7 @@ class Engine:
         self._process: _Process | None = None
         self._used = time.monotonic()
         self._answered = self._used
-        self._seconds_per_image = 0.1
+        self.seconds_per_image: float | None = None  # of the last scores; None before the first
         self._bytes_per_image = 100_000.0
         self._expected = 0  # images of bodies that are being read
         self._idle_task: asyncio.Task[None] | None = None
@@ -98,7 +100,7 @@ class Engine:
     @property
     def retry_after(self) -> int:
         """Seconds until the queue will have been worked off, by the speed of the last jobs."""
-        return max(1, min(_LONGEST_WAIT, math.ceil(self.images * self._seconds_per_image)))
+        return max(1, min(_LONGEST_WAIT, math.ceil(self.images * (self.seconds_per_image or _EXPECTED_SECONDS))))
 
     def check_room(self, images: int = 1) -> None:
         """Refuse images that the queue has no room for."""
@@ -150,7 +152,7 @@ class Engine:
         job = Job(next(self._numbers), kind, images, all_faces, panel, face, interval)
         process, self._used = self._running(), time.monotonic()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[job.number] = _Waiting(future, len(images), self._used, process)
+        self._waiting[job.number] = _Waiting(future, kind, len(images), self._used, process)
         self.images += len(images)
         process.send(job)
         try:
@@ -181,7 +183,7 @@ class Engine:
         elif process is self._process:
             if isinstance(message, Loaded):
                 self.loaded, self.load_error = message.error is None, message.error
-                self._used = time.monotonic()
+                self._used = self._answered = time.monotonic()
                 self.ready = self.ready or self.loaded
             else:
                 self.loaded, self._process = False, None
@@ -193,8 +195,10 @@ class Engine:
         if waiting is None or waiting.future.done():
             return
         now = time.monotonic()
-        spent = (now - max(waiting.began, self._answered)) / waiting.images
-        self._seconds_per_image += _SMOOTHING * (spent - self._seconds_per_image)
+        if waiting.kind == "score":
+            spent = (now - max(waiting.began, self._answered)) / waiting.images
+            before = spent if self.seconds_per_image is None else self.seconds_per_image
+            self.seconds_per_image = before + _SMOOTHING * (spent - before)
         self._used = self._answered = now
         if answer.error is None:
             waiting.future.set_result(answer.result)

@@ -86,7 +86,10 @@ class Guard:
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
             return None
-        return problem(401, "send the token as: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+        wrong = "this token is wrong" if kind.lower() == "bearer" else "a token is required"
+        return problem(
+            401, f"{wrong}: send the one of `uol serve` as Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+        )
 
     def _record(self, scope: Scope, status: int, seconds: float, failure: str | None) -> None:
         route = getattr(scope.get("route"), "path", "other")

@@ -106,12 +106,26 @@ class Model(BaseModel):
     limits: list[str] = Field(description="what the model card says about its limits")
 
 
+class RequestLimits(BaseModel):
+    """What a request may have, and how long its answer may take."""
+
+    images: int
+    image_bytes: int
+    body_bytes: int
+    pixels: int = Field(description="of an image")
+    seconds: float = Field(description="for an answer")
+    seconds_per_image: float | None = Field(
+        description="what the model took here, by its last answers, null before the first: a request has a 504 if its "
+        "images take longer than `seconds`"
+    )
+
+
 class ModelsAnswer(BaseModel):
     """The models, the limits of a request, and the version of the service."""
 
     version: str
     models: list[Model]
-    limits: dict[str, float]
+    limits: RequestLimits
 
 
 class Problem(BaseModel):

@@ -13,7 +13,7 @@ import signal
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 Kind: TypeAlias = Literal["score", "compare", "explain"]
+
+_SAME_PLACE = 0.5  # the share that a box and a face have in common if they are of the same face
 
 
 class Job(NamedTuple):
@@ -246,10 +248,10 @@ class Worker:
 
     def _explain(self, running: _Running) -> bytes:
         """The picture that `uol score --explain` draws, as a PNG file."""
-        from uol.reports.explain import explain_pixels, nearest
+        from uol.reports.explain import explain_pixels
 
         framed, face = _readable(running.results[0]), running.job.face
-        pixels = framed[0].pixels if face is None else nearest(framed, face)
+        pixels = (framed[0] if face is None else _face_at(framed, face["box"])).pixels
         assert pixels is not None
         picture = io.BytesIO()
         explain_pixels(self._on(running.job.panel), pixels, framed[0].image).savefig(picture, format="png")
@@ -311,6 +313,22 @@ def _readable(framed: list[FramedFile]) -> list[FramedFile]:
     if framed[0].error is not None:
         raise ImageError(framed[0].error)
     return framed
+
+
+def _face_at(framed: list[FramedFile], box: Sequence[float]) -> FramedFile:
+    """The face of an image that is at a place; `ImageError` if there is none."""
+    found = max(framed, key=lambda one: _overlap(one.face["box"], box) if one.face else 0.0)
+    if found.face is None or _overlap(found.face["box"], box) < _SAME_PLACE:
+        raise ImageError(f"{found.image}: box: no face there; scores with all_faces report the boxes of all faces")
+    return found
+
+
+def _overlap(first: Sequence[float], second: Sequence[float]) -> float:
+    """The part that two boxes (left, top, width, height) share, of all that they cover."""
+    sides = [min(first[k] + first[k + 2], second[k] + second[k + 2]) - max(first[k], second[k]) for k in (0, 1)]
+    both = max(sides[0], 0.0) * max(sides[1], 0.0)
+    whole = first[2] * first[3] + second[2] * second[3] - both
+    return both / whole if whole > 0 else 0.0
 
 
 def _fault(job: Job, error: Exception) -> Answer:

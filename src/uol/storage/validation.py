@@ -21,6 +21,25 @@ class Strict(BaseModel):
 
 
 _MOST_BYTES = 2**20  # of a file of settings
+_WORDS = {  # in place of pydantic's, which are those of a programmer
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "extra_forbidden": "no such field",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "missing": "is missing",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_type": "must be a text",
+    "too_long": "give at most {max_length}",
+    "too_short": "give at least {min_length}",
+}
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -79,9 +98,11 @@ def first_problem(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message
-    message = message[0].lower() + message[1:]
+    words = _WORDS.get(first["type"])
+    message = words.format(**first.get("ctx", {})) if words else message[0].lower() + message[1:]
     if first["type"] == "json_invalid":
         return f"not readable as JSON ({message})"
     place, shown = "".join(f"{part}." for part in first["loc"]), first["input"]
     message = f"{place[:-1]}: {message}" if place else message
-    return message + (f", not {shown!r}" if isinstance(shown, str | int | float | None) else "")
+    plain = isinstance(shown, str | int | float | None) and first["type"] != "extra_forbidden"
+    return message + (f", not {shown!r}" if plain else "")
