@@ -39,6 +39,13 @@ class Interval(StrEnum):
     NEW_PANEL = "new-panel"
 
 
+class On(StrEnum):
+    """What runs the work."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
 class Framing(StrEnum):
     """Which part of an image a model receives."""
 
@@ -101,6 +108,30 @@ IntervalOption = Annotated[
 ]
 RuntimeOption = Annotated[Runtime, typer.Option("--runtime", help="torch, onnx, or the faster of those available.")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="CPU, GPU, or a GPU if there is one.")]
+_RAY = "With --on ray"
+OnOption = Annotated[
+    On, typer.Option("--on", help="Run in this process, or on Ray: this machine, or the cluster in RAY_ADDRESS.")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", rich_help_panel=_RAY, help="Most workers; by default one for each GPU, or for each core."
+    ),
+]
+ClusterOption = Annotated[
+    str | None, typer.Option("--cluster", rich_help_panel=_RAY, help="Address of a Ray cluster, instead of RAY_ADDRESS.")
+]
+PriceOption = Annotated[
+    float | None,
+    typer.Option("--price", rich_help_panel=_RAY, help="What all machines cost in an hour; gives the cost of a million."),
+]
+PartSizeOption = Annotated[
+    int, typer.Option("--part-size", rich_help_panel=_RAY, help="Images in each part, which is done or repeated whole.")
+]
+ReadPartsOption = Annotated[
+    list[str] | None,
+    typer.Option("--read", rich_help_panel=_RAY, help="Columns of Parquet files: image=COLUMN, key=COLUMN."),
+]
 FramingOption = Annotated[Framing | None, typer.Option("--framing", help="Override the model's framing.")]
 FacesOption = Annotated[bool, typer.Option("--all-faces", help="One row per face, not only for the largest.")]
 FaceCacheOption = Annotated[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uol.cli.options import (
+    ClusterOption,
     CsvOption,
     Device,
     DeviceOption,
@@ -21,16 +22,23 @@ from uol.cli.options import (
     JsonOption,
     ModelOption,
     ModelOutOption,
+    On,
+    OnOption,
     PanelOption,
+    PartSizeOption,
+    PriceOption,
+    ReadPartsOption,
     ReplaceFileOption,
     ReplaceOption,
     Runtime,
     RuntimeOption,
+    WorkersOption,
     data_argument,
 )
 from uol.cli.output import check_page, load, print_json, print_table, progress_bar, say
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError, ImageError, StoppedError, counted
+from uol.scale import PART_SIZE
 from uol.scoring.released import ALL_PANELS, DEFAULT
 
 if TYPE_CHECKING:
@@ -49,8 +57,13 @@ def score(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write rows to a .csv, .json, .jsonl or .parquet file; run again to resume."),
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write rows to a .csv, .json, .jsonl or .parquet file, with --on ray to a folder or an address; run "
+            "again to resume.",
+        ),
     ] = None,
     replace: ReplaceFileOption = False,
     all_faces: FacesOption = False,
@@ -62,12 +75,21 @@ def score(
     interval: IntervalOption = Interval.PANEL,
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
+    on: OnOption = On.LOCAL,
+    workers: WorkersOption = None,
+    cluster: ClusterOption = None,
+    part_size: PartSizeOption = PART_SIZE,
+    read: ReadPartsOption = None,
+    price: PriceOption = None,
 ) -> None:
     """Score images on the panel's scale, each with an interval and a dispersion.
 
     Models of faces find and align the largest face of a photograph. If an image cannot be scored, its row has the
     reason, the other images are scored, and the exit status is 1. A model may know several panels: --panel all scores
     images on the scale of each.
+
+    With --on ray, images are folders, lists (.txt), Parquet files or addresses such as s3://bucket/folder; --out has
+    the rows in parts of Parquet, images that cannot be scored included, and the exit status is 0.
 
     Example: uol score photo.jpg holiday/ --json
     """
@@ -76,9 +98,28 @@ def score(
     from uol.scoring.row_file import check_scores_file
 
     _check_format(as_json, as_csv)
+    if on is On.RAY:
+        from uol.cli.score_ray import read_settings, score_on_ray
+        from uol.scale.bulk_scoring import Request
+
+        unfit = {"--csv": as_csv, "--explain": explain, "--face-cache": face_cache}
+        if given := [name for name, value in unfit.items() if value]:
+            raise CallError(f"{given[0]} is not for --on ray")
+        if out is None:
+            raise CallError("--on ray needs --out: a folder, or an address such as s3://bucket/scores")
+        request = Request(
+            images, out, model, runtime.value, device.value, panel, interval.value, all_faces,
+            read_settings(read or []), part_size, workers, cluster, replace,
+        )  # fmt: skip
+        score_on_ray(request, price, as_json)
+        return
+    unfit = {"--workers": workers, "--cluster": cluster, "--read": read, "--price": price}
+    if given := [name for name, value in unfit.items() if value is not None]:
+        raise CallError(f"{given[0]} is for --on ray")
     paths = expand_paths(images, sys.stdin, say)
-    if out is not None:
-        check_scores_file(out, paths, replace)
+    rows_file = None if out is None else Path(out)
+    if rows_file is not None:
+        check_scores_file(rows_file, paths, replace)
     check_cache(images, face_cache)
     if explain is not None:
         from uol.reports.explain import check_explainable, picture_paths
@@ -90,7 +131,7 @@ def score(
     _say_interval(interval)
     if explain is not None:
         check_explainable(scorer)
-    rows = _score(scorer, model, paths, out, all_faces, face_cache, all_panels)
+    rows = _score(scorer, model, paths, rows_file, all_faces, face_cache, all_panels)
     if explain is not None:
         from uol.reports.explain import explain_rows
 

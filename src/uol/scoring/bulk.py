@@ -51,6 +51,19 @@ def score_files(
         batches = whole_batches(paths, scorer.config.framer(), size, workers)
     else:
         batches = _batches(_framed(paths, scorer.config.framer(cache), all_faces, workers, 2 * size), size)
+    yield from _scored(scorer, batches, all_panels)
+
+
+def score_framed(
+    scorer: BaseScorer, framed: Iterator[tuple[int, list[FramedFile]]], all_panels: bool = False
+) -> Iterator[tuple[int, list[ScoreRow]]]:
+    """Rows of images that were framed elsewhere, in order, as `score_files` gives those of files."""
+    yield from _scored(scorer, _batches(framed, scorer.batch_size), all_panels)
+
+
+def _scored(
+    scorer: BaseScorer, batches: Generator[Waiting], all_panels: bool
+) -> Iterator[tuple[int, list[ScoreRow]]]:
     submit = partial(submit_on_all_panels if all_panels else submit_batch, scorer)
     with closing(batches):  # at once if the run is left in the middle, not when memory is next freed
         if scorer.on_gpu:

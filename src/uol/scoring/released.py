@@ -123,6 +123,7 @@ def open_model(
     panel: str | None = None,
     interval: Interval = "panel",
     wait: bool = True,
+    threads: int = 0,
 ) -> BaseScorer:
     """Open a model with torch or onnxruntime, on the scale of a panel that it knows, by default its first.
 
@@ -130,16 +131,17 @@ def open_model(
 
     By default, a model folder with a graph is opened by onnxruntime, which starts in a fraction of the time that torch
     takes, unless there is a GPU and `device` allows it. Graphs always run on the processor. Without `wait`, a graph may
-    still be opening when this returns, and an error in it is raised when it is first needed.
+    still be opening when this returns, and an error in it is raised when it is first needed. A model
+    on the processor computes with `threads`, 0: all cores.
     """
-    scorer = _open(find_model(name), runtime, device, wait)
+    scorer = _open(find_model(name), runtime, device, wait, threads)
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")
     return scorer.for_new_panel() if interval == "new-panel" else scorer
 
 
-def _open(folder: Path, runtime: Runtime, device: Device, wait: bool) -> BaseScorer:
+def _open(folder: Path, runtime: Runtime, device: Device, wait: bool, threads: int) -> BaseScorer:
     from uol.scoring.config import SCORE_GRAPH, is_ensemble
 
     if runtime == "auto":
@@ -153,13 +155,17 @@ def _open(folder: Path, runtime: Runtime, device: Device, wait: bool) -> BaseSco
             raise CallError(f"{folder}: an ensemble of several networks has no graphs: open it with --runtime torch")
         from uol.scoring.onnx import OnnxScorer
 
-        return OnnxScorer(folder, wait=wait)
+        return OnnxScorer(folder, threads, wait)
     if find_spec("torch") is None:
         exportable = not (folder / SCORE_GRAPH).is_file() and not is_ensemble(folder)
         instead = "; or add ONNX graphs to it with uol export, where torch is installed" if exportable else ""
         raise MissingTorchError(str(folder), instead=instead)
     from uol.scoring.folder import load_model
 
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
     return load_model(folder).to(choose_device(device))
 
 
