@@ -27,7 +27,9 @@ def workers_of(driver: int, title: str = "PartScorer") -> list[int]:
             number = parents[number]
         return number == driver
 
-    return [number for number, words in titles.items() if words.startswith("ray::") and title in words and below(number)]
+    return [
+        number for number, words in titles.items() if words.startswith("ray::") and title in words and below(number)
+    ]
 
 
 def jpeg(seed):

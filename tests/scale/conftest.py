@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from scale_jobs import jpeg
 
 pa = pytest.importorskip("pyarrow")
@@ -13,7 +14,6 @@ def model(tmp_path_factory):
     """The folder of an untrained model of whole images, with graphs."""
     pytest.importorskip("onnx")
     from quick import untrained
-
     from uol.scoring.onnx_export import export_onnx
 
     folder = tmp_path_factory.mktemp("scale") / "model"

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from scale_jobs import check_once, workers_of
 
+from scale_jobs import check_once, workers_of
 from uol.errors import CallError
 from uol.scale.bulk_scoring import Request, Summary, score_on_ray
 from uol.scale.job_folder import Counts

@@ -8,9 +8,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
 from killing_framer import KillingFramer
 from scale_jobs import jpeg
-
 from uol.images.paths import find_images
 from uol.scale import addresses
 from uol.scale.framing import frame_apart
@@ -153,15 +153,17 @@ def test_a_bucket_is_read_and_written(model, photographs, s3, tmp_path):
     paths = find_images(photographs)
     for path in paths:
         s3.pipe_file(f"photographs/{path.relative_to(photographs)}", path.read_bytes())
-    files = write_list(
-        image_pairs(["s3://photographs/"], (), lambda line: None), "s3://photographs/out/_inputs", 16
-    )
+    files = write_list(image_pairs(["s3://photographs/"], (), lambda line: None), "s3://photographs/out/_inputs", 16)
     settings = Settings("s3://photographs/out", LISTED, model, "onnx", "cpu", None, "panel", False, 1)
     worker = PartScorer(settings)
     assert [worker.score(part).images for part in parts_of(files, 16)] == [16, 16, 8]
     folder = JobFolder("s3://photographs/out")
     assert {number: counts.images for number, counts in folder.finished().items()} == {0: 16, 1: 16, 2: 8}
-    rows = [row for n in range(3) for row in parquet.read_table(s3.open(f"photographs/out/part-{n:07d}.parquet")).to_pylist()]
+    rows = [
+        row
+        for n in range(3)
+        for row in parquet.read_table(s3.open(f"photographs/out/part-{n:07d}.parquet")).to_pylist()
+    ]
     rows.sort(key=lambda row: row["key"])
     check_same(rows, expected(model, paths), lambda path: f"s3://photographs/{Path(path).relative_to(photographs)}")
     folder.clear()

@@ -119,11 +119,12 @@ WorkersOption = Annotated[
     ),
 ]
 ClusterOption = Annotated[
-    str | None, typer.Option("--cluster", rich_help_panel=_RAY, help="Address of a Ray cluster, instead of RAY_ADDRESS.")
+    str | None,
+    typer.Option("--cluster", rich_help_panel=_RAY, help="A Ray cluster, instead of RAY_ADDRESS."),
 ]
 PriceOption = Annotated[
     float | None,
-    typer.Option("--price", rich_help_panel=_RAY, help="What all machines cost in an hour; gives the cost of a million."),
+    typer.Option("--price", rich_help_panel=_RAY, help="Price of all machines for an hour; gives a million's."),
 ]
 PartSizeOption = Annotated[
     int, typer.Option("--part-size", rich_help_panel=_RAY, help="Images in each part, which is done or repeated whole.")

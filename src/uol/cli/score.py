@@ -102,7 +102,7 @@ def score(
         from uol.cli.score_ray import read_settings, score_on_ray
         from uol.scale.bulk_scoring import Request
 
-        unfit = {"--csv": as_csv, "--explain": explain, "--face-cache": face_cache}
+        unfit: dict[str, object] = {"--csv": as_csv, "--explain": explain, "--face-cache": face_cache}
         if given := [name for name, value in unfit.items() if value]:
             raise CallError(f"{given[0]} is not for --on ray")
         if out is None:
@@ -113,8 +113,8 @@ def score(
         )  # fmt: skip
         score_on_ray(request, price, as_json)
         return
-    unfit = {"--workers": workers, "--cluster": cluster, "--read": read, "--price": price}
-    if given := [name for name, value in unfit.items() if value is not None]:
+    only_ray: dict[str, object] = {"--workers": workers, "--cluster": cluster, "--read": read, "--price": price}
+    if given := [name for name, value in only_ray.items() if value is not None]:
         raise CallError(f"{given[0]} is for --on ray")
     paths = expand_paths(images, sys.stdin, say)
     rows_file = None if out is None else Path(out)

@@ -123,7 +123,9 @@ def score_on_ray(
                 first, last = min(first, outcome["began"]), max(last, outcome["ended"])
                 progress(total.images, images)
         if len(done) < len(todo):
-            raise UolError(f"{len(todo) - len(done)} of {len(todo)} parts were not finished; run the same command again")
+            raise UolError(
+                f"{len(todo) - len(done)} of {len(todo)} parts were not finished; run the same command again"
+            )
         return Summary(total, before, last - first, first - began, workers)
 
 

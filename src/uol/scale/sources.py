@@ -211,7 +211,7 @@ def choose_columns(address: str, asked: Mapping[str, str]) -> Columns:
     def holds_bytes(name: str) -> bool:
         kind: Any = schema.field(name).type
         if pa.types.is_struct(kind):
-            return kind.get_field_index("bytes") >= 0
+            return bool(kind.get_field_index("bytes") >= 0)
         return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
     given = asked.get("image")

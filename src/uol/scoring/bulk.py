@@ -61,9 +61,7 @@ def score_framed(
     yield from _scored(scorer, _batches(framed, scorer.batch_size), all_panels)
 
 
-def _scored(
-    scorer: BaseScorer, batches: Generator[Waiting], all_panels: bool
-) -> Iterator[tuple[int, list[ScoreRow]]]:
+def _scored(scorer: BaseScorer, batches: Generator[Waiting], all_panels: bool) -> Iterator[tuple[int, list[ScoreRow]]]:
     submit = partial(submit_on_all_panels if all_panels else submit_batch, scorer)
     with closing(batches):  # at once if the run is left in the middle, not when memory is next freed
         if scorer.on_gpu:
