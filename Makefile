@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: install browser demo test quick lint bench bench-serve clean
+.PHONY: install browser demo test quick lint docs bench bench-serve clean
 
 install: $(READY)
 
@@ -34,6 +35,15 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+
+# Pages that are notebooks are run, and kept in build/notebooks until they change. Open build/docs/html/index.html.
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs build/docs/html
+	@echo "build/docs/html/index.html"
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[docs]'
+	@touch $@
 
 bench: $(READY)
 	$(BIN)/python benchmarks/comparator.py

@@ -79,7 +79,7 @@ ReadOption = Annotated[
     typer.Option(
         "--read",
         help="How to read the table: image=COLUMN, rater=COLUMN, missing=99, repeats=mean; for omi attribute=… "
-        "All settings are in docs/data.md, under Your own table.",
+        "All settings are in docs/howto/own-ratings.md.",
     ),
 ]
 FoldsOption = Annotated[
