@@ -520,11 +520,12 @@ def test_co_attention_without_feature_maps_is_refused_in_one_line(drawn):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "heading", "name"), [("guide", "## Add a method", "absolute"), ("methods", "## Adding one", "balanced")]
+    ("page", "heading", "name"),
+    [("howto/add-a-method", "# Add a method", "absolute"), ("methods", "## Adding one", "balanced")],
 )
 def test_the_methods_of_the_pages_work(drawn, monkeypatch, page, heading, name):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-    code, line = re.findall(r"```python\n(.*?)```", text[text.index(heading) :], re.S)
+    code, line, *_ = re.findall(r"```(?:python|{code-cell} python)\n(.*?)```", text[text.index(heading) :], re.S)
     module = types.ModuleType(f"uol.methods.{name}")
     exec(code, module.__dict__)
     monkeypatch.setitem(sys.modules, f"uol.methods.{name}", module)
