@@ -13,11 +13,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
 
 import generate  # noqa: E402
-
 import uol  # noqa: E402
 
 project, author, version = "uol", "the authors of uol", uol.__version__
-copyright = "the authors of uol; MIT for the code"  # noqa: A001
+copyright = "the authors of uol; MIT for the code"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_design", "sphinx_copybutton"]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 
@@ -66,7 +65,9 @@ copybutton_prompt_is_regexp = True
 OUTSIDE = {  # files that are read in the repository, too, and their pages here
     "../results/README.md": "reference/generated/results.md",
     "../results/archive/README.md": "reference/generated/results-archive.md",
-    **{f"../src/uol/released_models/{name}/README.md": f"reference/generated/{name}.md" for name in generate.released()},
+    **{
+        f"../src/uol/released_models/{name}/README.md": f"reference/generated/{name}.md" for name in generate.released()
+    },
 }
 
 

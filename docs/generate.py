@@ -153,7 +153,9 @@ def _values(field: Any) -> str:
     word = field.annotation.__name__ if isinstance(field.annotation, type) else str(field.annotation)
     word = {"str": "text", "bool": "true / false", "int": "whole number", "float": "number"}.get(word, word)
     word = re.sub(r"typing\.|, FieldInfo\(.*", "", word)
-    word = "list" if word.startswith("tuple") else word.replace("str | None", "text").replace("int | None", "whole number")
+    word = (
+        "list" if word.startswith("tuple") else word.replace("str | None", "text").replace("int | None", "whole number")
+    )
     return word + _bounds(field)
 
 
@@ -173,8 +175,11 @@ def recipes() -> str:
     from uol.training.recipe import shipped
 
     folder = resources.files("uol.training") / "recipes"
-    parts = [MADE, "# Recipes\n\n`uol train --recipe NAME` takes one; a file of yours begins with `base: NAME` and has "
-             "what differs. [Settings](settings.md) lists every setting; what a recipe does not name has its default.\n"]  # fmt: skip
+    words = (
+        "`uol train --recipe NAME` takes one; a file of yours begins with `base: NAME` and has what differs. "
+        "[Settings](settings.md) lists every setting; what a recipe does not name has its default.\n"
+    )
+    parts = [MADE, "# Recipes\n\n", words]
     for name in shipped():
         text = (folder / f"{name}.yaml").read_text(encoding="utf-8")
         parts.append(f"\n## {name}\n\n```yaml\n{text}```\n")
@@ -192,10 +197,11 @@ def data_sets() -> str:
     for name in datasets.names():
         known = datasets.info(name)
         scale = f"{known.scale.low:g} to {known.scale.high:g}" if known.scale else "unrated, or yours"
-        rows.append([f"`{name}`", known.title, str(known.images or "any"), scale, known.expects, known.terms])
+        words = [known.title, str(known.images or "any"), scale, known.expects, known.terms]
+        rows.append([f"`{name}`", *map(_literal, words)])
     head = ["Name", "Title", "Images", "Scale", "What the loader expects", "Terms"]
     words = "What `uol data list` prints. [Data sets](../datasets.md) has a card for each.\n\n"
-    return MADE + "# Loaders\n\n" + words + table(head, [[_literal(cell) if i > 0 else cell for i, cell in enumerate(row)] for row in rows])
+    return MADE + "# Loaders\n\n" + words + table(head, rows)
 
 
 def released() -> list[str]:
