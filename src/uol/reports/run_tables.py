@@ -111,11 +111,11 @@ def group_rows(table: pd.DataFrame, names: Sequence[str]) -> list[Row]:
     The group furthest behind comes first, those too small to judge last.
     """
     rows: list[Row] = []
-    for values, inside, outside in split_by(table, group_words(table), names):
-        mean = group_mean(" × ".join(values), [group_figures(inside, outside)], same_images=True)
+    for values, inside in split_by(group_words(table), names):
+        mean = group_mean(" × ".join(values), [group_figures(table, inside)], same_images=True)
         low, high = mean.bias_interval or (None, None)
         rows.append(
-            {**figures_of(inside, None), **mean._asdict(), "low": low, "high": high}
+            {**figures_of(table[inside], None), **mean._asdict(), "low": low, "high": high}
             | {
                 "pc_interval": _ends(mean.interval, ".4f", "–"),
                 "gap_interval": _ends(mean.gap_interval, "+.4f", " to "),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import stdtrit
 
@@ -27,12 +28,11 @@ def group_words(table: pd.DataFrame) -> pd.DataFrame:
     return words.where(words.notna() & (words != ""), "unknown").astype(str)
 
 
-def split_by(
-    table: pd.DataFrame, words: pd.DataFrame, names: Sequence[str]
-) -> Iterator[tuple[list[str], pd.DataFrame, pd.DataFrame]]:
-    """The words of each group, its rows, and all others; `words` are those of `group_words`."""
-    for values, inside in table.groupby([words[name] for name in names], sort=True):
-        yield [str(value) for value in values], inside, table.drop(index=inside.index)
+def split_by(words: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[list[str], npt.NDArray[np.bool_]]]:
+    """The words of each group, and which rows are in it; `words` are those of `group_words`."""
+    groups = list(zip(*(words[name] for name in names), strict=True))
+    for group in sorted(set(groups)):
+        yield list(group), np.fromiter((other == group for other in groups), np.bool_, len(groups))
 
 
 def groups_of(table: pd.DataFrame) -> dict[str, Group]:
@@ -43,22 +43,23 @@ def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     for (name,) in (names for names in columns if len(names) == 1):  # a word of two columns needs its column's name
         words[name] = [f"{name} {word}" if known[word] > 1 else word for word in words[name]]
     return {
-        ", ".join(values): group_figures(inside, outside, _DIGITS)
+        ", ".join(values): group_figures(table, inside, _DIGITS)
         for names in columns
-        for values, inside, outside in split_by(table[["score", "value"]], words, names)
-        if len(inside) >= FEWEST
+        for values, inside in split_by(words, names)
+        if inside.sum() >= FEWEST
     }
 
 
-def group_figures(inside: pd.DataFrame, outside: pd.DataFrame, digits: int = 15) -> Group:
-    """The figures of a group of predictions, and the correlation on all others."""
-    score, value = inside["score"].to_numpy(np.float64), inside["value"].to_numpy(np.float64)
-    others = None
-    if len(outside):
-        others = Others(images=len(outside), pc=_pc(outside, digits) if len(outside) >= FEWEST else None)
+def group_figures(table: pd.DataFrame, inside: npt.NDArray[np.bool_], digits: int = 15) -> Group:
+    """The figures of a group of predictions, whose rows are `inside`, and the correlation on all others."""
+    scores, values = table["score"].to_numpy(np.float64), table["value"].to_numpy(np.float64)
+    score, value, outside = scores[inside], values[inside], ~inside
+    others, n = None, int(outside.sum())
+    if n:
+        others = Others(images=n, pc=_pc(scores[outside], values[outside], digits) if n >= FEWEST else None)
     return Group(
-        images=len(inside),
-        pc=_pc(inside, digits),
+        images=len(score),
+        pc=_pc(score, value, digits),
         mae=round(metrics.mae(score, value), digits),
         rmse=round(metrics.rmse(score, value), digits),
         bias=round(float((value - score).mean()), digits),
@@ -66,8 +67,8 @@ def group_figures(inside: pd.DataFrame, outside: pd.DataFrame, digits: int = 15)
     )
 
 
-def _pc(table: pd.DataFrame, digits: int) -> float | None:
-    pc = metrics.pearson(table["score"], table["value"])
+def _pc(score: npt.NDArray[np.float64], value: npt.NDArray[np.float64], digits: int) -> float | None:
+    pc = metrics.pearson(score, value)
     return None if math.isnan(pc) else round(pc, digits)
 
 
