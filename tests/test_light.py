@@ -40,6 +40,7 @@ for line in sys.stdin:
             code = stop.code or 0
     print(json.dumps([code, out.getvalue(), err.getvalue(), "torch" in sys.modules]), flush=True)
 """
+pytestmark = pytest.mark.slow  # processes that import what a base install has
 NEEDS = "needs torch: pip install 'uol[train]'"
 
 

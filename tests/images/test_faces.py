@@ -260,7 +260,7 @@ def test_outside_does_not_depend_on_tilt_or_scale(angle, side, shift):
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
 @pytest.mark.parametrize("padding", [0.0, 0.25, 0.5])
-@pytest.mark.parametrize("size", [(300, 200), (900, 1300)])
+@pytest.mark.parametrize("size", [(300, 200), (650, 900)])
 @pytest.mark.usefixtures("discs")
 def test_every_attempt_answers_in_pixels_of_the_photograph(monkeypatch, turns, padding, size):
     monkeypatch.setattr(face_detector, "UPRIGHT", Attempt(640, 40, padding, turns))
@@ -353,7 +353,7 @@ NOISE = np.random.default_rng(0).integers(0, 256, (90, 120, 3), np.uint8)
 
 
 @pytest.mark.usefixtures("cv2")
-@given(st.integers(-40, 110), st.integers(-40, 80), st.integers(1, 150), st.sampled_from([1, 7, 24]))
+@given(st.integers(-40, 110), st.integers(-40, 80), st.integers(1, 60), st.sampled_from([1, 7, 24]))
 @settings(max_examples=examples(40), deadline=None)
 def test_means_are_those_of_areas_with_black_around(left, top, side, pixels):
     padded = np.zeros((400, 400, 3))
@@ -458,7 +458,7 @@ def test_a_photograph_framed_like_the_template_is_left_as_it_is():
 
 
 @pytest.mark.usefixtures("cv2")
-@given(angles, st.floats(60, 900), st.integers(32, 300))
+@given(angles, st.floats(60, 400), st.integers(32, 300))
 @settings(max_examples=examples(15), deadline=None)
 def test_points_land_on_the_template(angle, side, size):
     matrix = matrix_of(angle, side)

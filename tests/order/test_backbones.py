@@ -73,7 +73,14 @@ def test_a_transformer_for_images_of_another_size_has_its_places_resampled(tmp_p
     assert bool((grid[1:, 0, 0] > grid[:-1, 0, 0]).all())
 
 
-@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "vit_small_patch16_dinov3", "deit3_small_patch16_224"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "deit_tiny_patch16_224",
+        pytest.param("vit_small_patch16_dinov3", marks=pytest.mark.slow),
+        pytest.param("deit3_small_patch16_224", marks=pytest.mark.slow),
+    ],
+)
 def test_transformers_with_other_tokens_before_the_patches(name, tmp_path):
     source, larger = Backbone(name, image_size=32), Backbone(name, image_size=64)
     assert larger.map_shape(64) == (larger.width, 4, 4)

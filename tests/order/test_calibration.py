@@ -44,6 +44,7 @@ def test_without_a_line_the_score_stays():
     assert calibration.value([2.5], (1, 5)) == pytest.approx([2.5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 10, 25, 35])
 def test_few_images_give_wide_but_finite_intervals(n):
     held = []

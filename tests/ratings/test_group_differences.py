@@ -44,6 +44,7 @@ def test_difference_and_effect_size_equal_a_slow_reading():
     assert group_differences(rated, "sex") == found  # the same every time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taste", [0.0, 0.8])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(taste):
     inside = 0

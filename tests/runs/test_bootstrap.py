@@ -49,6 +49,7 @@ def test_an_undefined_correlation_is_none():
     assert rare.pc is None
 
 
+@pytest.mark.slow
 def test_the_interval_covers_as_often_as_it_says():
     """Of 200 samples of 150 images, about 95 % of the intervals hold the true correlation, 0.8."""
     rng = np.random.default_rng(0)

@@ -141,9 +141,9 @@ def test_the_graph_of_an_anchored_model_gives_gaussians_alone_and_fits_its_netwo
     ("scoring", "model"),
     [
         ({"mirror": True, "zooms": (1.0, 0.9, 1.1)}, {}),
-        ({"both_directions": False}, {"uncertain": False}),
-        ({"outcomes": "hard"}, {}),
-        ({"histogram_share": 0.7}, {"levels": 5}),
+        pytest.param({"both_directions": False}, {"uncertain": False}, marks=pytest.mark.slow),
+        pytest.param({"outcomes": "hard"}, {}, marks=pytest.mark.slow),
+        pytest.param({"histogram_share": 0.7}, {"levels": 5}, marks=pytest.mark.slow),
     ],
 )
 def test_arrays_give_what_the_graph_and_torch_give(tmp_path, scoring, model, drawn_b):

@@ -53,7 +53,7 @@ def three():
     return [first, scorer_of(first, "hundred", 100, False, 5), scorer_of(first, "ten", 10, True, 6)]
 
 
-@pytest.fixture(scope="module", params=["torch", "half", "onnx"])
+@pytest.fixture(scope="module", params=["torch", pytest.param("half", marks=pytest.mark.slow), "onnx"])
 def loaded(request, three, tmp_path_factory) -> BaseScorer:
     folder = tmp_path_factory.mktemp("panels") / "model"
     together = copy.copy(three[0]).with_panels(three[1:])

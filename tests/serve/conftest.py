@@ -67,12 +67,30 @@ def asked_type():
     return Asked
 
 
+LIMITS = Limits(images=8, image_bytes=2_000_000, body_bytes=4_000_000)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests that start a process with a model are slow."""
+    for item in items:
+        if {"asked", "serve"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def asked():
     """The default model with usual limits, but few images in a request."""
-    with Asked(Service(DEFAULT, Limits(images=8, image_bytes=2_000_000, body_bytes=4_000_000))) as running:
+    with Asked(Service(DEFAULT, LIMITS)) as running:
         running.wait_until_ready()
         yield running
+
+
+@pytest.fixture(scope="session")
+def refusing():
+    """The same without the process that scores, for requests that are refused before it is asked."""
+    with Asked(Service(DEFAULT, LIMITS), start=False) as there:
+        yield there
 
 
 @pytest.fixture(scope="session")

@@ -179,8 +179,8 @@ def test_names_from_strangers_stay_on_one_line(asked, faces):
 # -------------------------------------------------------------------- facts
 
 
-def test_models_with_their_panels_references_and_weak_groups(asked):
-    answer = asked.get("/v1/models").json()
+def test_models_with_their_panels_references_and_weak_groups(refusing):
+    answer = refusing.get("/v1/models").json()
     (model,) = answer["models"]
     (panel,) = model["panels"]
     assert (panel["name"], panel["low"], panel["high"], panel["level"]) == ("scut-fbp5500", 1, 5, 0.95)
@@ -210,8 +210,8 @@ def test_health_and_figures(asked, faces):
     assert "uol_model_loaded 1.0" in text
 
 
-def test_the_description_names_both_ways_to_send_images(asked):
-    described = asked.get("/openapi.json").json()
+def test_the_description_names_both_ways_to_send_images(refusing):
+    described = refusing.get("/openapi.json").json()
     assert set(described["paths"]) == {
         "/v1/score", "/v1/rank", "/v1/compare", "/v1/explain", "/v1/models", "/healthz", "/readyz", "/metrics",
     }  # fmt: skip
@@ -250,12 +250,12 @@ def test_panels_and_intervals_that_the_model_has_not(asked, faces):
         (b"--x--\r\n", "multipart/form-data; boundary=x", 422),
     ],
 )
-def test_bodies_that_cannot_be_read(asked, content, kind, status):
-    refused(asked.post("/v1/score", content=content, headers={"Content-Type": kind}), status)
+def test_bodies_that_cannot_be_read(refusing, content, kind, status):
+    refused(refusing.post("/v1/score", content=content, headers={"Content-Type": kind}), status)
 
 
-def test_parameters_of_an_address_are_refused(asked, faces):
-    error = refused(asked.post("/v1/score?panel=nobody", files=files(faces[0])), 400)
+def test_parameters_of_an_address_are_refused(refusing, faces):
+    error = refused(refusing.post("/v1/score?panel=nobody", files=files(faces[0])), 400)
     assert error == "this address reads no parameters after `?`: send them in the body"
 
 
@@ -272,17 +272,17 @@ def test_parameters_of_an_address_are_refused(asked, faces):
         ({"images": ["aaaa"], "interval": "wide"}, "interval: must be 'panel' or 'new-panel', not 'wide'"),
     ],
 )
-def test_what_is_wrong_is_said_in_plain_words(asked, body, error):
-    assert refused(asked.post("/v1/score", json=body), 422) == error
+def test_what_is_wrong_is_said_in_plain_words(refusing, body, error):
+    assert refused(refusing.post("/v1/score", json=body), 422) == error
 
 
-def test_fields_that_do_not_belong(asked, faces):
-    assert "colour" in refused(asked.post("/v1/score", files=files(faces[0]), data={"colour": "red"}), 422)
-    assert "images" in refused(asked.post("/v1/score", data={"images": "text"}, files={"x": b""}), 422)
-    assert "photo" in refused(asked.post("/v1/score", files={"photo": faces[0]}), 422)
-    refused(asked.post("/v1/compare", files=files(faces[0])), 422)
-    refused(asked.post("/v1/explain", files=files(*faces)), 422)
-    refused(asked.post("/v1/explain", files=files(faces[0]), data={"box": "1 2 3"}), 422)
+def test_fields_that_do_not_belong(refusing, faces):
+    assert "colour" in refused(refusing.post("/v1/score", files=files(faces[0]), data={"colour": "red"}), 422)
+    assert "images" in refused(refusing.post("/v1/score", data={"images": "text"}, files={"x": b""}), 422)
+    assert "photo" in refused(refusing.post("/v1/score", files={"photo": faces[0]}), 422)
+    refused(refusing.post("/v1/compare", files=files(faces[0])), 422)
+    refused(refusing.post("/v1/explain", files=files(*faces)), 422)
+    refused(refusing.post("/v1/explain", files=files(faces[0]), data={"box": "1 2 3"}), 422)
 
 
 def test_an_image_at_fault_in_a_comparison_is_named(asked, faces):
@@ -291,20 +291,20 @@ def test_an_image_at_fault_in_a_comparison_is_named(asked, faces):
     assert refused(asked.post("/v1/compare", json=body), 422) == "image 1: not valid base64"
 
 
-def test_too_many_images_and_bytes(asked, faces):
-    assert "8 images" in refused(asked.post("/v1/score", files=files(*[faces[0]] * 9)), 413)
-    assert "8 images" in refused(asked.post("/v1/score", json={"images": ["aaaa"] * 9}), 413)
-    assert "4 MB" in refused(asked.post("/v1/score", files=files(b"x" * 4_100_000)), 413)
+def test_too_many_images_and_bytes(refusing, faces):
+    assert "8 images" in refused(refusing.post("/v1/score", files=files(*[faces[0]] * 9)), 413)
+    assert "8 images" in refused(refusing.post("/v1/score", json={"images": ["aaaa"] * 9}), 413)
+    assert "4 MB" in refused(refusing.post("/v1/score", files=files(b"x" * 4_100_000)), 413)
 
     async def unannounced():
         for _ in range(5):
             yield b"x" * 1_000_000
 
     headers = {"Content-Type": "application/json"}
-    assert "4 MB" in refused(asked.post("/v1/score", content=unannounced(), headers=headers), 413)
+    assert "4 MB" in refused(refusing.post("/v1/score", content=unannounced(), headers=headers), 413)
 
 
-def test_addresses_and_methods_that_are_not_there(asked):
+def test_addresses_and_methods_that_are_not_there(refusing):
     for path in (
         "/nothing",
         "/page/../api.py",
@@ -313,8 +313,8 @@ def test_addresses_and_methods_that_are_not_there(asked):
         "/docs/%2e%2e/x",
         "/page/api.py",
     ):
-        assert refused(asked.get(path), 404) == "no such address; /docs lists them"
-    refused(asked.get("/v1/score"), 405)
+        assert refused(refusing.get(path), 404) == "no such address; /docs lists them"
+    refused(refusing.get("/v1/score"), 405)
 
 
 def test_answers_are_kept_from_other_sites(asked, faces):
