@@ -26,11 +26,34 @@ def say(text: str) -> None:
 
 
 def load(chosen: DataChoice) -> RatedImages:
-    """Load a data set and say what its loader skipped or repaired."""
-    rated = chosen.load()
+    """Load a data set, or the answers of a study folder, and say what its loader skipped or repaired."""
+    rated = _load_study(chosen) or chosen.load()
     for note in rated.notes:
         say(f"{rated.name}: {note}")
     return rated
+
+
+def _load_study(chosen: DataChoice) -> RatedImages | None:
+    """The images of a study with what participants said of them; None if the choice is no study folder."""
+    from uol.study.folder import is_study
+
+    if chosen.named or chosen.table is not None or not is_study(chosen.data):
+        return None
+    from uol.datasets.folds import with_folds
+    from uol.study.folder import open_study
+    from uol.study.rated import rated_images
+    from uol.study.results import Results
+    from uol.study.store import Store, database_url
+
+    if chosen.scale is not None or chosen.read or chosen.votes:
+        raise CallError(f"{chosen.data}: a study folder; --scale, --read and --votes are for tables")
+    study = open_study(chosen.data)
+    store = Store(database_url(study.path), create=False)
+    try:
+        rated = rated_images(Results(study, store.answers()))
+    finally:
+        store.close()
+    return rated if chosen.folds is None else with_folds(rated, chosen.folds)
 
 
 def check_page(page: Path | None, inputs: Iterable[Path] = ()) -> None:

@@ -33,13 +33,15 @@ class Section:
     figures: Sequence[Figure] = ()
 
 
-def write_report(path: str | os.PathLike[str], title: str, lead: str, sections: Sequence[Section]) -> None:
-    """Write the sections to one self-contained HTML file."""
+def write_report(
+    path: str | os.PathLike[str], title: str, lead: str, sections: Sequence[Section], meaning: str = MEANING
+) -> None:
+    """Write the sections to one self-contained HTML file; `meaning` says what its figures are not."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"picture": _picture, "cell": _cell, "word_columns": _word_columns}
     template = (resources.files("uol.reports") / "templates" / "report.html").read_text(encoding="utf-8")
     page = environment.from_string(template).render(
-        title=title, lead=lead, sections=sections, meaning=MEANING, version=uol.__version__
+        title=title, lead=lead, sections=sections, meaning=meaning, version=uol.__version__
     )
     write_text(path, page)
 

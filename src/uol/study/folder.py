@@ -26,12 +26,16 @@ _ID = re.compile(r"[^\x00-\x1f]{1,200}")
 
 @dataclass(frozen=True)
 class Study:
-    """A study as its folder describes it: settings, the file of each image by id, and the given pairs."""
+    """A study as its folder describes it: settings, the file of each image by id, and the given pairs.
+
+    `people` are the persons of given pairs of photographs with and without make-up, if the table has them.
+    """
 
     path: Path
     settings: StudySettings
     files: Mapping[str, Path]
     given: Sequence[tuple[str, str]] = ()
+    people: Sequence[str] = ()
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
@@ -62,7 +66,7 @@ def open_study(folder: str | os.PathLike[str]) -> Study:
     except (OSError, UnicodeDecodeError) as error:
         raise UolError(f"{source}: cannot be read ({error})") from error
     settings = check_settings(read_yaml(text, str(source)), str(source))
-    study = Study(path, settings, _read_images(path, settings), _read_pairs(path, settings))
+    study = Study(path, settings, _read_images(path, settings), *_read_pairs(path, settings))
     check_study(study)
     return study
 
@@ -102,8 +106,10 @@ def images_text(files: Mapping[str, str]) -> str:
     return csv_text(("id", "file"), files.items())
 
 
-def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:
-    """The table of given pairs as CSV."""
+def pairs_text(pairs: Sequence[tuple[str, str]], people: Sequence[str] = ()) -> str:
+    """The table of given pairs as CSV, with the person of each if known."""
+    if people:
+        return csv_text(("first", "second", "person"), ((*pair, who) for pair, who in zip(pairs, people, strict=True)))
     return csv_text(("first", "second"), pairs)
 
 
@@ -112,7 +118,7 @@ def _read_images(path: Path, settings: StudySettings) -> dict[str, Path]:
     source = path / settings.images.table
     base = path / settings.images.folder
     found: dict[str, Path] = {}
-    for line, (name, file) in _read_two_columns(source, ("id", "file")):
+    for line, (name, file) in _read_columns(source, ("id", "file")):
         if not _ID.fullmatch(name) or name == SIMILAR:
             raise CallError(f"{source}, line {line}: {name!r} cannot be the id of an image")
         if name in found:
@@ -123,17 +129,23 @@ def _read_images(path: Path, settings: StudySettings) -> dict[str, Path]:
     return found
 
 
-def _read_pairs(path: Path, settings: StudySettings) -> tuple[tuple[str, str], ...]:
+def _read_pairs(path: Path, settings: StudySettings) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """The given pairs, and the person of each if the table has such a column."""
     if settings.pairs.table is None:
-        return ()
-    pairs = tuple(pair for _, pair in _read_two_columns(path / settings.pairs.table, ("first", "second")))
+        return (), ()
+    source = path / settings.pairs.table
+    pairs = tuple((one, other) for _, (one, other) in _read_columns(source, ("first", "second")))
     if not pairs:
-        raise CallError(f"{path / settings.pairs.table}: no pairs in this table")
-    return pairs
+        raise CallError(f"{source}: no pairs in this table")
+    if len(set(map(frozenset, pairs))) < len(pairs):
+        raise CallError(f"{source}: a pair is listed twice; remove one of its rows")
+    head = source.read_text(encoding="utf-8-sig").partition("\n")[0]
+    people = (who for _, (who,) in _read_columns(source, ("person",))) if "person" in head.split(",") else ()
+    return pairs, tuple(people)
 
 
-def _read_two_columns(source: Path, columns: tuple[str, str]) -> list[tuple[int, tuple[str, str]]]:
-    """Lines and cells of a CSV file with two named columns, and perhaps others."""
+def _read_columns(source: Path, columns: tuple[str, ...]) -> list[tuple[int, list[str]]]:
+    """Lines and cells of the named columns of a CSV file, which may have others."""
     try:
         text = source.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -148,12 +160,13 @@ def _read_two_columns(source: Path, columns: tuple[str, str]) -> list[tuple[int,
     missing = [column for column in columns if column not in heads]
     if missing:
         raise CallError(f"{source}: no column {missing[0]} in the first line")
-    one, two = (heads.index(column) for column in columns)
+    places = [heads.index(column) for column in columns]
     found = []
     for line, row in enumerate(rows[1:], 2):
         if not any(cell.strip() for cell in row):
             continue
-        if len(row) <= max(one, two) or not row[one].strip() or not row[two].strip():
-            raise CallError(f"{source}, line {line}: {columns[0]} or {columns[1]} is empty")
-        found.append((line, (row[one].strip(), row[two].strip())))
+        cells = [row[place].strip() if place < len(row) else "" for place in places]
+        if "" in cells:
+            raise CallError(f"{source}, line {line}: {columns[cells.index('')]} is empty")
+        found.append((line, cells))
     return found

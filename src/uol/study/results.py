@@ -21,7 +21,7 @@ from uol.ratings.reliability import krippendorff_alpha, reliability
 from uol.runs.makeup import AGREEING
 from uol.study.answers import Answer
 from uol.study.folder import Study
-from uol.study.scaling import RatingMeans, ScaleFit, best_of, bradley_terry, rating_means, thurstone
+from uol.study.scaling import NORMAL, RatingMeans, ScaleFit, best_of, bradley_terry, rating_means, thurstone
 from uol.study.settings import SIMILAR
 from uol.study.votes import PairVotes, choices_of, pairs_of_choices, ratings_of, votes_of
 
@@ -67,28 +67,38 @@ class Results:
         return ratings_of(self.counted) if self.study.settings.kind == "ratings" and self.counted else None
 
     @cached_property
-    def scales(self) -> dict[str, ScaleFit]:
-        """Every scale that the votes allow, by its name in the tables; the first is the one to use."""
+    def scale(self) -> ScaleFit | None:
+        """The scale to use: Bradley-Terry's; None for ratings and while nobody has answered."""
         kind, ids = self.study.settings.kind, self.study.ids
         if kind == "ratings" or not self.counted:
-            return {}
+            return None
         if kind == "best-of-four":
             choices = choices_of(self.counted, ids)
-            return {"bradley_terry": best_of(choices.images, choices.best, len(ids))}
-        votes = self.votes[:3]
-        found = {
-            "bradley_terry": bradley_terry(*votes, len(ids)),
-            "thurstone_5": thurstone(*votes, len(ids), case=5),
-            "thurstone_3": thurstone(*votes, len(ids), case=3),
-        }
-        if self.rated is not None:
-            found["with_ratings"] = thurstone(*votes, len(ids), case=5, ratings=self.rated)
+            return best_of(choices.images, choices.best, len(ids))
+        return bradley_terry(*self.votes[:3], len(ids))
+
+    @cached_property
+    def scales(self) -> dict[str, ScaleFit]:
+        """Every scale that the votes allow, by its name in the tables; the first is the one to use."""
+        if self.scale is None:
+            return {}
+        found = {"bradley_terry": self.scale}
+        if self.study.settings.kind == "pairs":
+            votes, images = self.votes[:3], len(self.study.ids)
+            found |= {f"thurstone_{case}": thurstone(*votes, images, case=case) for case in (5, 3)}
+            if self.rated is not None:
+                found["with_ratings"] = thurstone(*votes, images, ratings=self.rated)
         return found
 
     @property
-    def scale(self) -> ScaleFit | None:
-        """The scale to use: Bradley-Terry's; None for ratings and while nobody has answered."""
-        return next(iter(self.scales.values()), None)
+    def width(self) -> float | None:
+        """Mean width of the 95 % intervals: of scale values in logits, or of mean ratings; None if not known."""
+        if self.scale is not None:
+            return self.scale.width
+        if self.ratings is None:
+            return None
+        width = 2 * NORMAL * float(np.mean(rating_means(self.ratings.matrix).standard_error))
+        return width if np.isfinite(width) else None
 
 
 def scale_table(results: Results) -> pd.DataFrame:
@@ -100,7 +110,7 @@ def scale_table(results: Results) -> pd.DataFrame:
         ratings, place = results.ratings, study.places
         rows = [place[name] for name in ratings.images]
         means = rating_means(ratings.matrix)
-        half = 1.959963984540054 * means.standard_error
+        half = NORMAL * means.standard_error
         figures = {
             "mean": means.mean, "sd": np.sqrt(ratings.variance), "standard_error": means.standard_error,
             "low_95": means.mean - half, "high_95": means.mean + half,

@@ -25,7 +25,7 @@ from uol.study.thurstone import ThurstoneFit, centred, fit_thurstone, normal_slo
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-_NORMAL = 1.959963984540054
+NORMAL = 1.959963984540054
 _FIRST_PRIOR = 2.0
 _PRIORS = (0.05, 10.0)  # within which the prior's standard deviation is searched
 _ROUNDS, _CLOSE = 30, 0.01
@@ -51,17 +51,17 @@ class ScaleFit(NamedTuple):
     @property
     def low(self) -> Floats:
         """Lower end of the 95 % interval of each value."""
-        return self.value - _NORMAL * self.standard_error
+        return self.value - NORMAL * self.standard_error
 
     @property
     def high(self) -> Floats:
         """Upper end of the 95 % interval of each value."""
-        return self.value + _NORMAL * self.standard_error
+        return self.value + NORMAL * self.standard_error
 
     @property
     def width(self) -> float:
         """Mean width of the 95 % intervals."""
-        return float(2 * _NORMAL * self.standard_error.mean())
+        return float(2 * NORMAL * self.standard_error.mean())
 
 
 class RatingMeans(NamedTuple):
