@@ -37,7 +37,6 @@ app.command("anchor")(score.anchor)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)
 app.add_typer(study.app, name="study")
-app.add_typer(study.app, name="study")
 app.add_typer(experiment.app, name="experiment")
 
 

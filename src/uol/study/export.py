@@ -26,11 +26,11 @@ from uol.study.results import (
 
 _R = {
     "ratings": """answers <- subset(read.csv("answers.csv"), kind == "trial")
-model <- lme4::lmer(rating ~ 1 + (1 | image) + (1 | participant), data = answers)
-lme4::VarCorr(model)""",
+means <- aggregate(rating ~ image, answers, function(r) c(mean = mean(r), sd = sd(r), n = length(r)))
+anova(lm(rating ~ image + participant, answers))""",
     "pairs": """pairs <- read.csv("pairs.csv"); ids <- union(pairs$first, pairs$second)
-pairs$one <- data.frame(image = factor(pairs$first, ids)); pairs$two <- data.frame(image = factor(pairs$second, ids))
-summary(BradleyTerry2::BTm(cbind(prefer_first, prefer_second), one, two, ~image, id = "image", data = pairs))""",
+X <- sapply(ids[-1], function(id) (pairs$first == id) - (pairs$second == id))
+summary(glm(cbind(prefer_first, prefer_second) ~ 0 + X, binomial, pairs))  # values relative to ids[1]""",
     "best-of-four": """answers <- subset(read.csv("answers.csv"), kind == "trial")
 scale <- read.csv("scale.csv"); scale <- scale[order(scale$bradley_terry), ]
 with(scale, { plot(bradley_terry); segments(seq_along(image), bradley_terry_low_95, y1 = bradley_terry_high_95) })""",
