@@ -21,6 +21,7 @@ from uol.cli.options import (
     data_option,
 )
 from uol.cli.output import load, print_json, print_table, progress_bar, say
+from uol.cli.panels import WithReadOption, load_panels
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError, counted
 
@@ -45,6 +46,11 @@ def ensemble(
     of: Annotated[
         Of, typer.Option("--of", help="Combine the networks, or average predictions that the runs have made.")
     ] = Of.NETWORKS,
+    panels: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Another panel that trained the networks: NAME=FOLDER:SPLIT; repeatable."),
+    ] = None,
+    read_panels: WithReadOption = None,
     also: AlsoOption = None,
     makeup_votes: MakeupVotesOption = None,
     makeup_takes: MakeupTakesOption = None,
@@ -55,8 +61,9 @@ def ensemble(
 ) -> None:
     """Combine the networks of finished runs into one model, calibrated on images that all of them held out.
 
-    The runs must have the same data set, method and hold-out (train them with the same --set held_out_seed). Nothing
-    is trained; the run folder of each fold is like any other.
+    The runs must have the same data set, method and hold-out (train them with the same --set held_out_seed). Networks
+    of several panels are calibrated and tested on each; --with names the others, as in uol train. Nothing is trained;
+    the run folder of each fold is like any other.
 
     With --of predictions, no network is used: predictions on the test images, on other rated data sets and on other
     panels are averaged. The runs may have different methods; the mean has no intervals and no model folder.
@@ -66,7 +73,7 @@ def ensemble(
     votes, takes = makeup_votes or votes, makeup_takes or takes or Takes.FIRST
     if of is Of.PREDICTIONS:
         asked = {
-            "--also": also, "--makeup-votes": votes, "--makeup-takes": takes is not Takes.FIRST,
+            "--with": panels, "--also": also, "--makeup-votes": votes, "--makeup-takes": takes is not Takes.FIRST,
             "--device": device is not Device.AUTO,
         }  # fmt: skip
         for option, given in asked.items():
@@ -74,7 +81,7 @@ def ensemble(
                 raise CallError(f"{option}: not with --of predictions, which uses no network; leave it out")
         results = _of_predictions(runs, load(chosen), out, name)
     else:
-        results = _of_networks(runs, chosen, out, name, also or [], votes, takes, device)
+        results = _of_networks(runs, chosen, out, name, (panels, read_panels), also or [], votes, takes, device)
     rows = [{"split": one.split, "networks": one.ensemble, **one.metrics.model_dump()} for one in results]
     if as_json:
         print_json(rows)
@@ -105,6 +112,7 @@ def _of_networks(
     chosen: DataChoice,
     out: Path,
     name: str,
+    panels: tuple[list[str] | None, list[str] | None],
     also: list[str],
     votes: Path | None,
     takes: Takes,
@@ -112,8 +120,9 @@ def _of_networks(
 ) -> list[Result]:
     """Build, test and keep the ensemble of each fold."""
     from uol.order.config import ModelConfig, common_view
-    from uol.runs.ensembling import EnsemblePredictor, build, keep, load_networks, match_runs
+    from uol.runs.ensembling import EnsemblePredictor, OtherPanel, build, keep, load_networks, match_runs
     from uol.runs.makeup import read_votes
+    from uol.runs.multi_panel import PanelSplit
     from uol.runs.transfer import MakeupRule, OtherDataset, judge_elsewhere, load_others, pack_other
     from uol.scoring.released import choose_device
     from uol.storage import provenance
@@ -123,7 +132,8 @@ def _of_networks(
     others = load_others(also)
     where = choose_device(device.value)
     rated = load(chosen)
-    folds = match_runs(runs, rated, out, name)
+    together = [OtherPanel(*one) for one in load_panels(rated, *panels)]
+    folds = match_runs(runs, rated, out, name, others=together)
     say(f"{counted(len(folds), 'ensemble')} of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}
 
@@ -139,8 +149,9 @@ def _of_networks(
         networks = [network.to(where) for network in load_networks(fold)]
         config = common_view([network.config for network in networks])
         images = packed(OtherDataset(rated), config)
-        made = build(fold, networks, images)
-        result = keep(made, fold, images, name, started)
+        splits = [PanelSplit(packed(OtherDataset(one.rated), config), one.name, one.split) for one in together]
+        made = build(fold, networks, images, splits)
+        result = keep(made, fold, images, name, started, splits)
         for other in others:
             framing = other.framing or config.framing
             threshold = fold.members[0].recipe.threshold

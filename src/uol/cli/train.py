@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import fmean
@@ -22,12 +22,13 @@ from uol.cli.options import (
     data_option,
 )
 from uol.cli.output import load, print_json, print_table, progress_bar, say
+from uol.cli.panels import WithOption, WithReadOption, load_panels
 from uol.datasets.choosing import DataChoice
 from uol.errors import CallError, counted
 
 if TYPE_CHECKING:
     from uol.order.config import ModelConfig
-    from uol.ratings.rated_images import RatedImages, Split
+    from uol.ratings.rated_images import RatedImages
     from uol.runs.result import KnownRaters, Result
     from uol.training.packed import PackedImages
 
@@ -48,14 +49,8 @@ def train(
     ] = "paper-calibrated",
     init: InitOption = None,
     changes: SetOption = None,
-    panels: Annotated[
-        list[str] | None,
-        typer.Option("--with", help="Train on another panel too: NAME=FOLDER:SPLIT, or FOLDER:SPLIT; repeatable."),
-    ] = None,
-    read_panels: Annotated[
-        list[str] | None,
-        typer.Option("--with-read", help="How to read it: FOLDER:table=FILE, FOLDER:scale=1,10, NAME:image=COLUMN."),
-    ] = None,
+    panels: WithOption = None,
+    read_panels: WithReadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model on a data set and test it on the test images of the split.
@@ -65,7 +60,6 @@ def train(
 
     Example: uol train --data photos/ --table ratings.csv --init vgg16.safetensors --out runs/first
     """
-    from uol.datasets.choosing import choose_panels
     from uol.ratings.splits import choose_splits
     from uol.runs.folder import RunFolder
     from uol.runs.lineage import check_teachers
@@ -81,7 +75,7 @@ def train(
     check_before_reading(settings, 1 + len(panels or []))
     rated = load(chosen)
     splits = choose_splits(rated, split)
-    others = _load_panels(rated, choose_panels(panels or [], read_panels or []))
+    others = load_panels(rated, panels, read_panels)
     folders = {name: RunFolder(out / name if split == "all" else out) for name in splits}
     for name, parts in splits.items():
         folders[name].check_unlocked()
@@ -170,27 +164,6 @@ def _pack(rated: RatedImages, config: ModelConfig, as_arrays: bool = False) -> P
 
     with progress_bar(f"reading {rated.name}", len(rated)) as update:
         return PackedImages.pack(rated, config, lambda done, _: update(done), as_arrays)
-
-
-def _load_panels(
-    main: RatedImages, choices: Sequence[tuple[DataChoice, str | None]]
-) -> list[tuple[RatedImages, str, Split]]:
-    """The panels that --with names, each with the name and the images of its split."""
-    from uol.ratings.splits import choose_splits
-
-    found: list[tuple[RatedImages, str, Split]] = []
-    for chosen, split in choices:
-        rated = load(chosen)
-        if rated.name in [main.name, *(other.name for other, _, _ in found)]:
-            raise CallError(f"--with {chosen.data}: another panel has the name {rated.name}")
-        if split == "all":
-            raise CallError(f"--with {chosen.data}: name one split, not all")
-        if split is None and len(rated.splits) > 1:
-            place = f"{chosen.data}=FOLDER" if chosen.named else chosen.data
-            raise CallError(f"--with {place}:SPLIT: {rated.name} has several splits, {', '.join(rated.splits)}")
-        ((name, parts),) = choose_splits(rated, split).items()
-        found.append((rated, name, parts))
-    return found
 
 
 def _rows(result: Result, data: str) -> list[dict[str, Any]]:

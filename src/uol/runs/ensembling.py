@@ -12,12 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from uol.errors import CallError
-from uol.ratings.rated_images import Indices, RatedImages
+from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import Evaluation, figures_of, predictions_table
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
-from uol.runs.lineage import Lineage, teachers_together
+from uol.runs.lineage import Lineage, TrainedSplit, teachers_together
+from uol.runs.multi_panel import PanelSplit, keep_panel, training_rows
 from uol.runs.predictions import make_result
 from uol.runs.result import Member, Name, PanelData, Result
 from uol.scoring.ensemble import FEWEST_MEMBERS, EnsembleScorer, check_members
@@ -38,6 +39,14 @@ class MemberRun(NamedTuple):
     folder: RunFolder
     result: Result
     recipe: Recipe
+
+
+class OtherPanel(NamedTuple):
+    """A panel after the first that trained the members: its images, and the split of a name."""
+
+    rated: RatedImages
+    name: str
+    split: Split
 
 
 class Fold(NamedTuple):
@@ -62,9 +71,17 @@ class EnsemblePredictor:
 
 
 def match_runs(
-    folders: Sequence[Path], rated: RatedImages, out: Path, name: str, combine: Combined = "scores"
+    folders: Sequence[Path],
+    rated: RatedImages,
+    out: Path,
+    name: str,
+    combine: Combined = "scores",
+    others: Sequence[OtherPanel] = (),
 ) -> list[Fold]:
-    """The runs of folders, by split; whatever can be refused without loading a network is refused here."""
+    """The runs of folders, by split; whatever can be refused without loading a network is refused here.
+
+    `others` are the panels after the first that trained the networks, which are required to combine scores.
+    """
     try:
         TypeAdapter(Name).validate_python(name)
     except ValidationError as error:
@@ -89,38 +106,63 @@ def match_runs(
         _check_different(fold)
         _check_panels(fold)
         if combine != "predictions":
-            _check_alike(fold, len(rated.splits[fold.split].train))
+            _check_others(fold, others)
+            _check_alike(fold)
         _check_place(fold, name, combine)
     return folds
 
 
-def build(fold: Fold, members: Sequence[Scorer], packed: PackedImages) -> EnsembleScorer:
-    """The ensemble of a fold's networks, calibrated on the images that all of them held out."""
-    training = packed.subset(packed.rated.splits[fold.split].train)
-    ensemble = EnsembleScorer(members)
-    kept = training.subset(_held_out(fold, len(training)))
-    ensemble.calibrate(kept.rated, ensemble.embed_pixels(kept.centre))
-    return ensemble
+def build(
+    fold: Fold, members: Sequence[Scorer], packed: PackedImages, others: Sequence[PanelSplit] = ()
+) -> EnsembleScorer:
+    """The ensemble of a fold's networks, calibrated for each panel on the images that all of them held out."""
+    panels = [PanelSplit(packed, fold.split, packed.rated.splits[fold.split]), *others]
+    made = []
+    for place, (panel, rows) in enumerate(zip(panels, training_rows(panels), strict=True)):
+        name = panel.packed.rated.name
+        for member in fold.members:
+            (used,) = (data for _, data in Lineage.of(member.result).data if data.name == name)
+            if used.training + used.held_out != len(rows):
+                part = f"a part of {panel.name} of {name}"
+                raise CallError(f"{member.folder}: was trained on {part} only: what it held out is not known")
+        ensemble = EnsembleScorer([network.on_panel(name) if place else network for network in members])
+        kept = panel.packed.subset(rows[_held_out(fold, len(rows))])
+        ensemble.calibrate(kept.rated, ensemble.embed_pixels(kept.centre))
+        made.append(ensemble)
+    return made[0].with_panels(made[1:])
 
 
 def load_networks(fold: Fold) -> list[Scorer]:
-    """The networks of a fold's runs, which must be of one panel and see images framed alike."""
+    """The networks of a fold's runs, which must have the same first panel and see images framed alike."""
     members = [load_scorer(member.folder.model) for member in fold.members]
     check_members(members)
     return members
 
 
-def keep(ensemble: EnsembleScorer, fold: Fold, packed: PackedImages, name: str, started: str) -> Result:
-    """Test an ensemble on the fold's test images; model, predictions and result are kept in the fold's folder."""
+def keep(
+    ensemble: EnsembleScorer,
+    fold: Fold,
+    packed: PackedImages,
+    name: str,
+    started: str,
+    others: Sequence[PanelSplit] = (),
+) -> Result:
+    """Test an ensemble on each panel's test images; model, predictions and result are kept in the fold's folder."""
     code, split = provenance.commit(), packed.rated.splits[fold.split]
     test = packed.subset(split.test)
     predictions = Predictions.of(ensemble.score_exactly(test.centre))
     table = predictions_table(test.rated, predictions, known_leniency(packed, split))
-    figures = figures_of(table, fold.members[0].recipe.threshold * packed.rated.scale.unit)
-    held_out = len(_held_out(fold, len(split.train)))
-    data = {"pixels": packed.checksum, "training": len(split.train) - held_out, "held_out": held_out}
-    result = result_of(fold, packed.rated, name, (started, code), "scores", table, figures, data)
+    threshold = fold.members[0].recipe.threshold
+    figures = figures_of(table, threshold * packed.rated.scale.unit)
+    used = fold.members[0].result.provenance.data
+    data = {"pixels": packed.checksum, "training": used.training, "held_out": used.held_out}
     with fold.folder.locked():
+        on_panels = {
+            panel.packed.rated.name: found
+            for panel in others
+            if (found := keep_panel(ensemble.on_panel(panel.packed.rated.name), panel, fold.folder, threshold))
+        }
+        result = result_of(fold, packed.rated, name, (started, code), "scores", table, figures, data, on_panels)
         if not fold.folder.finished:  # if it has, the evaluations are of the same ensemble
             fold.folder.remove_evaluations()
         ensemble.save_pretrained(fold.folder.model)
@@ -232,11 +274,9 @@ def _read_run(folder: RunFolder, rated: RatedImages, combine: Combined) -> Membe
     trained = Lineage.of(result).split_of(rated.fingerprint)
     if trained is not None:
         trained.check(folder, rated)
-    if combine != "predictions" and result.provenance.panels:
-        raise CallError(f"{folder}: was trained on several panels; an ensemble is of networks of one")
     data = result.provenance.data
     whole = data.training + data.held_out == len(rated.splits[result.split].train)
-    if combine != "predictions" and not whole:
+    if combine != "predictions" and not whole and not result.provenance.panels:  # of several, copies are left out
         raise CallError(f"{folder}: was trained on a part of {result.split} only: what it held out is not known")
     return MemberRun(folder, result, stored_recipe(result.provenance.settings, str(folder.result)))
 
@@ -258,9 +298,31 @@ def _check_different(fold: Fold) -> None:
                 raise CallError(f"{member.folder}: the same network as {other.folder}; it counts once")
 
 
-def _check_alike(fold: Fold, images: int) -> None:
+def _check_others(fold: Fold, others: Sequence[OtherPanel]) -> None:
+    """Refuse members that were trained on other panels than those given."""
+    given = {other.rated.name: other for other in others}
+    for member in fold.members:
+        trained = {panel.name: panel for panel in (member.result.provenance.panels or [])[1:]}
+        for missing in trained.keys() - given.keys():
+            raise CallError(
+                f"{member.folder}: was trained on {missing} too; name that panel with --with {missing}=FOLDER:SPLIT"
+            )
+        for name, other in given.items():
+            if name not in trained:
+                raise CallError(f"--with {name}: {member.folder} was not trained on it; leave it out")
+            there = TrainedSplit(trained[name].split, trained[name].division, name)
+            if (trained[name].fingerprint, there.name) != (other.rated.fingerprint, other.name):
+                raise CallError(
+                    f"--with {name}: {member.folder} was trained on its {there.name}, which has other images or "
+                    f"ratings than {other.name} given here"
+                )
+            there.check(member.folder, other.rated)
+
+
+def _check_alike(fold: Fold) -> None:
     """Refuse members of different methods, or any that was trained on images that others held out."""
     first = fold.members[0]
+    images = first.result.provenance.data.training + first.result.provenance.data.held_out
     kept = held_out_rows(images, first.recipe)[1]
     if len(kept) == 0:
         raise CallError(f"{first.folder}: held out no images, and an ensemble is calibrated on those")

@@ -16,7 +16,7 @@ from uol.runs.evaluation import figures_of, predictions_table
 from uol.runs.folder import RunFolder
 from uol.runs.known_raters import known_leniency
 from uol.runs.predictions import tested_parts
-from uol.scoring.scorer import Scorer
+from uol.scoring.base import BaseScorer
 from uol.training.packed import PackedImages
 from uol.training.panels import join, without_copies
 from uol.training.predictions import Predictions
@@ -47,10 +47,15 @@ def gather(panels: Sequence[PanelSplit]) -> tuple[PackedImages, list[Indices]]:
 
     Of several panels, images are left out whose pixels are those of a test image of any panel; of one, none are.
     """
-    if len(panels) == 1:
-        return panels[0].packed.subset(panels[0].split.train), [panels[0].split.train]
-    rows = without_copies([(panel.packed, panel.split) for panel in panels])
+    rows = training_rows(panels)
     return join([panel.packed.subset(own) for panel, own in zip(panels, rows, strict=True)]), rows
+
+
+def training_rows(panels: Sequence[PanelSplit]) -> list[Indices]:
+    """Which images of each panel train or calibrate a network."""
+    if len(panels) == 1:
+        return [panels[0].split.train]
+    return without_copies([(panel.packed, panel.split) for panel in panels])
 
 
 def joint_name(panels: Sequence[PanelSplit]) -> str:
@@ -82,7 +87,7 @@ def data_used(panel: PanelSplit, pixels: str, training: int, recipe: Recipe) -> 
     }
 
 
-def keep_panel(scorer: Scorer, panel: PanelSplit, run: RunFolder, threshold: float) -> dict[str, Any] | None:
+def keep_panel(scorer: BaseScorer, panel: PanelSplit, run: RunFolder, threshold: float) -> dict[str, Any] | None:
     """Write predictions of a panel's test images; their figures, or None where it has none."""
     place = run.panel(panel.packed.rated.name)
     if len(panel.split.test) == 0:

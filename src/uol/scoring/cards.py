@@ -25,6 +25,7 @@ def model_card(scorer: BaseScorer, calibrated_on: str = "held-out images") -> st
     else:
         title = f"{len(members)} models of uncertainty-oriented order learning that answer as one"
         it, rows = "The ensemble", "\n".join(["| score | mean of the members' scores |", *_member_rows(members)])
+        rows += _other_panels(scorer)
     return f"""# {title}
 
 {it} predicts what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of
@@ -51,7 +52,7 @@ def _network_rows(scorer: NetworkScorer[Any]) -> str:
 | Bradley-Terry | k = {fitted.k:.2f}, δ = {fitted.delta:.2f} |{_other_panels(scorer)}"""
 
 
-def _other_panels(scorer: NetworkScorer[Any]) -> str:
+def _other_panels(scorer: BaseScorer) -> str:
     others = [f"{panel.name}, {panel.low:g} to {panel.high:g}" for panel in scorer.panels[1:]]
     return f"\n| other panels | {'; '.join(others)} |" if others else ""
 

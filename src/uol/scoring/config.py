@@ -118,8 +118,18 @@ class MemberConfig(BaseModel):
     degree_factor: float
 
 
+class EnsemblePanelConfig(BaseModel):
+    """A panel of an ensemble after the first; `degrees` has the offset and factor of each member."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    panel: PanelConfig
+    calibration: Calibration
+    degrees: tuple[tuple[float, float], ...]
+
+
 class EnsembleConfig(Settings):
-    """The contents of an ensemble's config.json."""
+    """The contents of an ensemble's config.json; `panels`, those after the first, are stated if there are any."""
 
     group: ClassVar[str] = "ensemble"
 
@@ -128,6 +138,7 @@ class EnsembleConfig(Settings):
     members: tuple[MemberConfig, ...] = Field(min_length=2)
     panel: PanelConfig
     calibration: Calibration
+    panels: tuple[EnsemblePanelConfig, ...] = ()
 
 
 Config = TypeVar("Config", FolderConfig, PanelFolderConfig, EnsembleConfig)
@@ -197,6 +208,9 @@ def _read(folder: Path, kind: type[Config]) -> Config:
     if not _makes_sense(config.panel.scale):
         raise UolError(f"{path}: damaged: a scale from {config.panel.low:g} to {config.panel.high:g} makes no sense")
     _check_calibration(config.calibration, config.panel, path)
+    if isinstance(config, EnsembleConfig):
+        for other in config.panels:
+            _check_calibration(other.calibration, other.panel, path)
     return config
 
 

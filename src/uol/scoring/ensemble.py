@@ -1,16 +1,17 @@
-"""EnsembleScorer: several networks of one panel that answer as one.
+"""EnsembleScorer: several networks of the same panels that answer as one.
 
 Each member compares an image with its references and solves a Bradley-Terry score; the ensemble's score is their mean.
 Members may have different references, and the mean is then over the choice of references too.
 
-One calibration serves the whole. It is learnt on images that no member was trained on: the members' intervals are of
-single networks, wider than those of their mean.
+One calibration serves the whole on each panel. It is learnt on images that no member was trained on: the members'
+intervals are of single networks, wider than those of their mean.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -35,7 +36,9 @@ from uol.scoring.base import (
     Progress,
     Score,
     batches_of,
+    check_panel,
 )
+from uol.scoring.config import PanelConfig
 from uol.scoring.network import Outcomes
 from uol.scoring.scorer import Scorer
 
@@ -73,8 +76,16 @@ class Combined(NamedTuple):
     degree: Floats
 
 
+class CalibratedPanel(NamedTuple):
+    """A panel that all members know, with what the ensemble has learnt for it."""
+
+    panel: PanelConfig
+    calibration: Calibration
+    standards: Sequence[Standard]
+
+
 class EnsembleScorer(BaseScorer):
-    """Several networks of one panel that answer as one.
+    """Several networks of the same panels that answer as one.
 
     Images are framed once, in the size of the largest, and each member is shown its part of the frame in its size.
     The standard error of a score is the mean of the members', not divided by their number: they look at the same
@@ -91,13 +102,61 @@ class EnsembleScorer(BaseScorer):
         calibrated; `scoring` is that of the first member, and each member scores by its settings."""
         check_members(members)
         self._members = list(members)
-        self.panel, self.scoring = members[0].panel, members[0].scoring
+        self.panel = members[0].panel.model_copy(update={"levels": None})  # in which members may differ
+        self.scoring = members[0].scoring
         lines = [member.calibration for member in members]
         known = all(line.dispersion_intercept is not None for line in lines)
         self.standards = [Standard(line.dispersion_intercept or 0.0, line.dispersion_slope) for line in lines]
         self.calibration = Calibration(dispersion_intercept=0.0 if known else None, dispersion_slope=1.0)
         if calibration is not None and standards is not None:
             self.calibration, self.standards = calibration, list(standards)
+        self.other_panels: Mapping[str, CalibratedPanel] = {}
+
+    # ---------------------------------------------------------------- panels
+
+    @property
+    def panels(self) -> list[PanelConfig]:
+        """The panels that the ensemble is calibrated for, the one whose scale scores are on first."""
+        return [self.panel, *(known.panel for known in self.other_panels.values())]
+
+    def on_panel(self, name: str) -> EnsembleScorer:
+        """The same networks on the scale of another panel; the result knows this panel alone."""
+        if name == self.panel.name:
+            return self
+        check_panel(name, self.panels)
+        return self._on_other_panels[name]
+
+    def with_panels(self, others: Sequence[EnsembleScorer]) -> Self:
+        """The same ensemble, which also knows the panels of others: the same networks on the scales of other panels."""
+        self.other_panels = {
+            other.panel.name: CalibratedPanel(other.panel, other.calibration, other.standards) for other in others
+        }
+        self.__dict__.pop("_on_other_panels", None)
+        return self
+
+    def score_panels(self, pixels: Pixels | Tensor) -> dict[str, list[Score]]:
+        """Scores of framed images, uint8 (N, 3, crop, crop), on the scale of each panel."""
+        shown = torch.as_tensor(pixels)
+        embedded = [member.embed_panels(self._shown(shown, member)) for member in self.members]
+        scorers = {self.panel.name: self, **self._on_other_panels}
+        return {name: one.score_embedded(Embeddings(own[name] for own in embedded)) for name, one in scorers.items()}
+
+    def for_new_panel(self) -> Self:
+        """The same model with intervals for the mean of a panel that nobody has seen, on this model's scales."""
+        made = super().for_new_panel()
+        made.__dict__.pop("_on_other_panels", None)
+        made.other_panels = {
+            name: known._replace(calibration=known.calibration.for_new_panel(known.panel.scale.unit))
+            for name, known in self.other_panels.items()
+        }
+        return made
+
+    @cached_property
+    def _on_other_panels(self) -> dict[str, EnsembleScorer]:
+        return {
+            name: EnsembleScorer([member.on_panel(name) for member in self.members], known.calibration, known.standards)
+            for name, known in self.other_panels.items()
+        }
 
     # ---------------------------------------------------------------- answers
 
@@ -219,6 +278,7 @@ class EnsembleScorer(BaseScorer):
         """Move all members to a device."""
         for member in self.members:
             member.to(device)
+        self.__dict__.pop("_on_other_panels", None)
         return self
 
     @property
@@ -251,7 +311,7 @@ def check_members(members: Sequence[Scorer]) -> None:
         raise CallError(f"an ensemble requires at least {FEWEST_MEMBERS} members, not {len(members)}")
     first = members[0]
     for member in members:
-        if member.panel != first.panel:
+        if member.panel.identity != first.panel.identity:
             one, other = (f"{panel.name}, {panel.low:g} to {panel.high:g}" for panel in (first.panel, member.panel))
             raise CallError(f"members of an ensemble must be of one panel and scale, not {one} and {other}")
         if not first.config.framed_like(member.config):

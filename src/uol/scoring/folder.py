@@ -27,6 +27,7 @@ from uol.scoring.config import (
     MODEL,
     SCORE_GRAPH,
     EnsembleConfig,
+    EnsemblePanelConfig,
     FolderConfig,
     MemberConfig,
     is_ensemble,
@@ -140,9 +141,13 @@ def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half
         ),
         panel=ensemble.panel,
         calibration=ensemble.calibration,
+        panels=tuple(
+            EnsemblePanelConfig(panel=known.panel, calibration=known.calibration, degrees=tuple(known.standards))
+            for known in ensemble.other_panels.values()
+        ),
     )
     with replacing_folder(folder) as temporary:
-        write_json(temporary / CONFIG, config.model_dump())
+        write_json(temporary / CONFIG, config.model_dump(exclude=None if config.panels else {"panels"}))
         for number, member in enumerate(ensemble.members, 1):
             save_scorer(member, temporary / MEMBERS / str(number), half)
         write_text(temporary / CARD, model_card(ensemble))
@@ -159,7 +164,7 @@ def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path
 
 def load_model(name: str | os.PathLike[str]) -> BaseScorer:
     """Read a model folder, of one network or of an ensemble, with torch."""
-    from uol.scoring.ensemble import EnsembleScorer, Standard
+    from uol.scoring.ensemble import CalibratedPanel, EnsembleScorer, Standard
 
     folder = find_model(name)
     if not is_ensemble(folder):
@@ -174,8 +179,16 @@ def load_model(name: str | os.PathLike[str]) -> BaseScorer:
         ensemble = EnsembleScorer(members, config.calibration, standards)
     except CallError as error:
         raise UolError(f"{folder / CONFIG}: {error}") from error
-    if ensemble.panel != config.panel:
+    if ensemble.panel.identity != config.panel.identity:
         raise UolError(f"{folder / CONFIG}: the members are of another panel")
+    ensemble.other_panels = {
+        other.panel.name: CalibratedPanel(other.panel, other.calibration, [Standard(*pair) for pair in other.degrees])
+        for other in config.panels
+    }
+    for other in config.panels:
+        known = all(other.panel.identity in {panel.identity for panel in member.panels} for member in members)
+        if not known or len(other.degrees) != len(members):
+            raise UolError(f"{folder / CONFIG}: not every member knows the panel {other.panel.name}")
     return ensemble
 
 

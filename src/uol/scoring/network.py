@@ -120,15 +120,17 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
         return scorer
 
     def score_panels(self, pixels: Any) -> dict[str, list[Score]]:
-        """Scores of framed images, uint8 (N, 3, crop, crop), on the scale of each panel.
+        """Scores of framed images, uint8 (N, 3, crop, crop), on the scale of each panel."""
+        scorers = {self.panel.name: self, **self._on_other_panels}
+        return {name: scorers[name].score_embedded(own) for name, own in self.embed_panels(pixels).items()}
 
-        The network is computed once for all panels that share its tensors.
-        """
+    def embed_panels(self, pixels: Any) -> dict[str, Embedding]:
+        """The Gaussians of framed images for each panel; they are computed once for all that share its tensors."""
         embedded = self.embed_pixels(pixels)
-        found = {self.panel.name: self.score_embedded(embedded)}
+        found = {self.panel.name: embedded}
         for name, scorer in self._on_other_panels.items():
             shared = self.other_panels[name].embeds_alike and scorer.scoring.mirror == self.scoring.mirror
-            found[name] = scorer.score_embedded(embedded if shared else scorer.embed_pixels(pixels))
+            found[name] = embedded if shared else scorer.embed_pixels(pixels)
         return found
 
     def for_new_panel(self) -> Self:

@@ -237,6 +237,7 @@ class Scorer(NetworkScorer[Gaussians]):
     def to(self, device: str | torch.device) -> Self:
         """Move the model and its references to a device."""
         self.model.to(device)
+        self.__dict__.pop("_on_other_panels", None)
         self._left, self._right = self._halves(self.references.gaussians)
         return self
 

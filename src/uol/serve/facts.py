@@ -9,7 +9,7 @@ import numpy as np
 
 from uol.order.calibration import Calibration
 from uol.scoring.cards import FORMER_CARD
-from uol.scoring.config import PanelConfig, is_ensemble, read_config, read_ensemble_config
+from uol.scoring.config import EnsembleConfig, PanelConfig, is_ensemble, read_config, read_ensemble_config
 from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
 from uol.scoring.released import find_model, member_folders, names
@@ -41,6 +41,9 @@ def model_facts(name: str) -> Model:
         _panel(settings.panel, settings.calibration, read_references(members[0], network.dimensions), own_card),
         *(_panel(parts.panel, parts.calibration, parts.references) for parts in others.values()),
     ]
+    if isinstance(settings, EnsembleConfig):
+        known = read_panels(members[0], network.dimensions)
+        panels += [_panel(one.panel, one.calibration, known[one.panel.name].references) for one in settings.panels]
     return Model(
         name=name if name in names() else folder.resolve().name,
         framing=network.framing,
