@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, softmax
 
 from uol.order.order import Order
 from uol.order.scale_values import scale_values
@@ -29,6 +28,8 @@ NORMAL = 1.959963984540054
 _FIRST_PRIOR = 2.0
 _PRIORS = (0.05, 10.0)  # within which the prior's standard deviation is searched
 _ROUNDS, _CLOSE = 30, 0.01
+_DRAWS = 32  # of the values of a choice, and as many mirrored
+_LONGEST = 1.0  # step, in logits
 _NODES, _STEPS = 9, 30  # of the quadrature over a difference, and of the search for the mean
 
 
@@ -134,32 +135,41 @@ def best_of(images: npt.ArrayLike, best: npt.ArrayLike, number: int) -> ScaleFit
     shown, chosen = np.asarray(images, np.intp), np.asarray(best, np.intp)
     if chosen.size == 0:
         raise ValueError("scale values need at least one choice")
-    rows = np.arange(len(chosen))
-    winner = shown[rows, chosen]
-    start = np.zeros(number)
-    edges = np.stack([np.repeat(winner, shown.shape[1]), shown.ravel()], 1)
-    islands = count_islands(edges, number)
+    winner = shown[np.arange(len(chosen)), chosen]
+    islands = count_islands(np.stack([np.repeat(winner, shown.shape[1]), shown.ravel()], 1), number)
+    normal = np.random.default_rng(0).standard_normal((_DRAWS, shown.shape[1]))
+    normal = np.concatenate([normal, -normal])
+    last: ScaleFit | None = None
 
     def fit(prior: float) -> ScaleFit:
-        nonlocal start
-
-        def negative(value: Floats) -> tuple[float, Floats]:
-            logs = log_softmax(value[shown], axis=1)
-            gradient = np.bincount(winner, minlength=number) - value / prior**2
-            gradient -= np.bincount(shown.ravel(), np.exp(logs).ravel(), number)
-            return -float(logs[rows, chosen].sum() - 0.5 * np.square(value / prior).sum()), -gradient
-
-        start = minimize(negative, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-13, "gtol": 1e-8}).x
-        p = softmax(start[shown], axis=1)
-        information = np.diag(np.bincount(shown.ravel(), p.ravel(), number) + prior**-2)
-        for a in range(shown.shape[1]):
-            for b in range(shown.shape[1]):
-                np.add.at(information, (shown[:, a], shown[:, b]), -p[:, a] * p[:, b])
-        covariance = centred(np.linalg.inv(information))
+        nonlocal last
+        value, covariance = (np.zeros(number), 0.01 * np.eye(number)) if last is None else (last.value, last.covariance)
+        for _ in range(_STEPS):
+            p, products = _average_choice(value, covariance, shown, normal)
+            information = np.diag(np.bincount(shown.ravel(), p.ravel(), number) + prior**-2)
+            for a in range(shown.shape[1]):
+                for b in range(shown.shape[1]):
+                    np.add.at(information, (shown[:, a], shown[:, b]), -products[:, a, b])
+            covariance = np.linalg.inv(information)
+            pull = np.bincount(winner, minlength=number) - np.bincount(shown.ravel(), p.ravel(), number)
+            step = covariance @ (pull - value / prior**2)
+            value = value + np.clip(step, -_LONGEST, _LONGEST)
+            if np.abs(step).max() <= 1e-3:
+                break
+        covariance = centred(covariance)
         error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return ScaleFit(start - start.mean(), error, covariance, 0.0, prior, islands)
+        last = ScaleFit(value - value.mean(), error, covariance, 0.0, prior, islands)
+        return last
 
     return _with_fitted_prior(fit)
+
+
+def _average_choice(value: Floats, covariance: Floats, shown: Indices, normal: Floats) -> tuple[Floats, Floats]:
+    """Means of p (n, k) and p pᵀ (n, k, k) of each choice over the Gaussian of its values, by fixed draws."""
+    parts = covariance[shown[:, :, None], shown[:, None, :]] + 1e-9 * np.eye(shown.shape[1])
+    values = value[shown][:, None] + normal @ np.linalg.cholesky(parts).transpose(0, 2, 1)
+    p = softmax(values, axis=2)
+    return p.mean(axis=1), np.einsum("ndi,ndj->nij", p, p) / len(normal)
 
 
 def rating_means(matrix: npt.ArrayLike) -> RatingMeans:
