@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from itertools import count
 
 import numpy as np
 
@@ -104,18 +103,26 @@ def _choose_pairs(study: Study, number: int, answers: Sequence[Answer], pending:
 
 
 def _slice_of_rounds(study: Study, number: int, each: int, per_round: _Rounds) -> list[Set]:
-    """The next `each` sets of an endless list of rounds, after those of the participants before; none twice."""
+    """The next `each` sets of an endless list of rounds, after those of the participants before; none twice.
+
+    A participant who begins at the end of one round goes on in the next: there, the sets that this participant has seen
+    already are moved behind those that are still due.
+    """
     size = len(per_round(study, 0))
     each = min(each, size)
-    turn, skip = divmod(number * each, size)
-    found: dict[frozenset[str], Set] = {}
-    for later in count(turn):
-        for images in per_round(study, later)[skip:]:
-            found.setdefault(frozenset(images), images)
-            if len(found) == each:
-                return list(found.values())
-        skip = 0
-    raise AssertionError  # the rounds never end
+    begin, end = number * each, (number + 1) * each
+    found: list[Set] = []
+    seen: list[Set] = []
+    for turn in range(begin // size if size % each == 0 else 0, (end - 1) // size + 1):
+        due = each - len(seen)
+        known = set(map(frozenset, seen))
+        head = [images for images in per_round(study, turn) if frozenset(images) not in known][: due if seen else 0]
+        known = set(map(frozenset, head))
+        sets = head + [images for images in per_round(study, turn) if frozenset(images) not in known]
+        start = turn * size
+        found += sets[max(begin - start, 0) : max(end - start, 0)]
+        seen = sets[size - (start + size) % each :] if (start + size) % each else []
+    return found
 
 
 def _image_rounds(study: Study, turn: int) -> list[Set]:
