@@ -28,14 +28,13 @@ from uol.scoring.config import (
     SCORE_GRAPH,
     EnsembleConfig,
     EnsemblePanelConfig,
-    FolderConfig,
     MemberConfig,
     is_ensemble,
     read_config,
     read_ensemble_config,
 )
 from uol.scoring.digests import check_digests, write_digests
-from uol.scoring.panels import PANELS, REFERENCES, read_panels, read_references, write_panels, write_references
+from uol.scoring.panels import PANELS, REFERENCES, read_panels, read_references, write_panel
 from uol.scoring.released import find_model, member_folder, member_folders, network_fingerprint
 from uol.storage.files import replacing_folder, write_json, write_text
 from uol.storage.manifest import MANIFEST
@@ -114,18 +113,9 @@ def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool
 
 def _describe(scorer: NetworkScorer[Any], folder: Path, half: bool) -> None:
     """Write all of a network's folder but its weights: settings, references, other panels and card."""
-    config = FolderConfig(
-        format=FORMAT,
-        uol=uol.__version__,
-        model=scorer.config,
-        panel=scorer.panel,
-        bradley_terry=scorer.bradley_terry,
-        scoring=scorer.scoring,
-        calibration=scorer.calibration,
-    )
-    write_json(folder / CONFIG, config.model_dump() | {"bradley_terry": scorer.bradley_terry._asdict()})
-    write_references(folder, scorer.stored_references(), half)
-    write_panels(folder, scorer.other_panels, half)
+    write_panel(folder, scorer.parts, half, scorer.config)
+    for name, parts in scorer.other_panels.items():
+        write_panel(folder / PANELS / name, parts, half)
     write_text(folder / CARD, model_card(scorer))
 
 

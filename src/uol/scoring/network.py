@@ -103,6 +103,12 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
     # ---------------------------------------------------------------- panels
 
     @property
+    def parts(self) -> PanelParts:
+        """All that makes the network score on the scale of its panel."""
+        references = self.stored_references()
+        return PanelParts(self.panel, self.bradley_terry, self.scoring, self.calibration, references, {})
+
+    @property
     def panels(self) -> list[PanelConfig]:
         """The panels that the model knows, the one whose scale scores are on first."""
         return [self.panel, *(parts.panel for parts in self.other_panels.values())]

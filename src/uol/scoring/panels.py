@@ -20,7 +20,7 @@ import uol
 from uol.errors import UolError
 from uol.order.calibration import Calibration
 from uol.order.config import BradleyTerry, ModelConfig, ScoringConfig
-from uol.scoring.config import CONFIG, FORMAT, PanelConfig, PanelFolderConfig, read_panel_config
+from uol.scoring.config import CONFIG, FORMAT, FolderConfig, PanelConfig, PanelFolderConfig, read_panel_config
 from uol.storage.files import write_json
 from uol.storage.tensors import read_arrays, write_arrays
 
@@ -78,23 +78,19 @@ def _read_panel(folder: Path, dimensions: int) -> PanelParts:
     return PanelParts(config.panel, config.bradley_terry, config.scoring, config.calibration, references, tensors)
 
 
-def write_panels(folder: Path, panels: Mapping[str, PanelParts], half: bool) -> None:
-    """Write panels into a model folder; `half` stores references in 16 bits if they stay finite."""
-    for name, parts in panels.items():
-        place = folder / PANELS / name
-        place.mkdir(parents=True)
-        config = PanelFolderConfig(
-            format=FORMAT,
-            uol=uol.__version__,
-            panel=parts.panel,
-            bradley_terry=parts.bradley_terry,
-            scoring=parts.scoring,
-            calibration=parts.calibration,
-        )
-        write_json(place / CONFIG, config.model_dump() | {"bradley_terry": parts.bradley_terry._asdict()})
-        write_references(place, parts.references, half)
-        if parts.tensors:
-            write_arrays(place / NETWORK, parts.tensors)
+def write_panel(folder: Path, parts: PanelParts, half: bool, model: ModelConfig | None = None) -> None:
+    """Write settings, references and tensors of a panel; those of the first panel have the network's `model`.
+
+    `half` stores references in 16 bits if they stay finite.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    settings: dict[str, Any] = {"format": FORMAT, "uol": uol.__version__, **parts._asdict()}
+    del settings["references"], settings["tensors"]
+    config = PanelFolderConfig(**settings) if model is None else FolderConfig(**settings, model=model)
+    write_json(folder / CONFIG, config.model_dump() | {"bradley_terry": parts.bradley_terry._asdict()})
+    _write_references(folder, parts.references, half)
+    if parts.tensors:
+        write_arrays(folder / NETWORK, parts.tensors)
 
 
 def read_references(folder: Path, dimensions: int) -> StoredReferences:
@@ -115,7 +111,7 @@ def read_references(folder: Path, dimensions: int) -> StoredReferences:
     return StoredReferences(mean, log_variance, scores)
 
 
-def write_references(folder: Path, references: StoredReferences, half: bool) -> None:
+def _write_references(folder: Path, references: StoredReferences, half: bool) -> None:
     """Write references; `half` stores means and log-variances in 16 bits if they stay finite."""
     columns: dict[str, npt.NDArray[Any]] = references._asdict()
     for name in ("mean", "log_variance"):

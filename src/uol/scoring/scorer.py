@@ -24,7 +24,7 @@ from uol.scoring.ahead import one_ahead
 from uol.scoring.base import BaseScorer, Interval, Pixels, Score
 from uol.scoring.config import PanelConfig
 from uol.scoring.network import Floats, NetworkScorer, Outcomes, references_of
-from uol.scoring.panels import HEAD, PanelParts, StoredReferences
+from uol.scoring.panels import HEAD, StoredReferences
 
 _GPU_BATCH = 256
 _GPU_ROOM = 12 * 2**30  # bytes of a GPU that holds the maps of that many images in VGG16; a smaller one gets a quarter
@@ -190,17 +190,12 @@ class Scorer(NetworkScorer[Gaussians]):
         """The same scorer, which also knows the panels of others; they are the same network but for some tensors."""
         ours = self.model.state_dict()
         self.other_panels = {
-            other.panel.name: PanelParts(
-                other.panel,
-                other.bradley_terry,
-                other.scoring,
-                other.calibration,
-                other.stored_references(),
-                {
+            other.panel.name: other.parts._replace(
+                tensors={
                     name: tensor.cpu().numpy()
                     for name, tensor in other.model.state_dict().items()
                     if tensor.is_floating_point() and not tensor.equal(ours[name])
-                },
+                }
             )
             for other in others
         }
