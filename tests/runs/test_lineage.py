@@ -14,10 +14,10 @@ from quick import quick_recipe
 from uol.errors import CallError, UolError
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.splits import find_split
-from uol.runs.evaluating import keep_evaluation
 from uol.runs.folder import RunFolder
 from uol.runs.lineage import Lineage, check_teachers, read_lineage, teachers_together, teachers_used
 from uol.runs.multi_panel import PanelSplit
+from uol.runs.predictions import keep_evaluation
 from uol.runs.read_run import read_run
 from uol.runs.result import Result, read_result, write_result
 from uol.runs.result_checks import check_together, read_results

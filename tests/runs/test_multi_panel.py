@@ -18,10 +18,11 @@ from uol.experiments.tables import view
 from uol.ratings import metrics
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.rater_effects import raters_leniency
-from uol.runs.evaluating import evaluate_on, keep_evaluation
+from uol.runs.evaluating import evaluate_on
 from uol.runs.folder import RunFolder
 from uol.runs.lineage import Lineage
 from uol.runs.multi_panel import PanelSplit
+from uol.runs.predictions import keep_evaluation
 from uol.runs.read_run import read_run
 from uol.runs.result import Result, Transfer, read_result, write_result
 from uol.runs.result_checks import check_together

@@ -21,8 +21,9 @@ from quick import quick_recipe
 from uol.errors import CallError
 from uol.ratings import metrics
 from uol.ratings.rated_images import Split
-from uol.runs.evaluating import evaluate_on, keep_evaluation
+from uol.runs.evaluating import evaluate_on
 from uol.runs.folder import RunFolder
+from uol.runs.predictions import keep_evaluation
 from uol.runs.result import read_result, write_result
 from uol.runs.run import run
 from uol.runs.train_and_test import Origin, finished, train_and_test

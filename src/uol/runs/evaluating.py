@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from uol.runs.evaluation import LENIENCY, Evaluation, figures_of, predictions_ta
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.known_raters import known_leniency
 from uol.runs.lineage import read_lineage
-from uol.runs.predictions import known_raters_of, replicates_elsewhere
+from uol.runs.predictions import keep_evaluation, known_raters_of
 from uol.runs.result import KnownRaters
 from uol.scoring import released
 from uol.scoring.base import BaseScorer, Progress
@@ -154,16 +154,6 @@ def evaluate_on(
     moved = packed.rated.rescaled(scorer.panel.scale)
     table = predictions_table(moved, Predictions.of(scorer.score_exactly(packed.centre, progress)))
     return figures_of(table, threshold * moved.scale.unit), table
-
-
-def keep_evaluation(
-    folder: RunFolder, name: str, split: str | None, framing: str, figures: Evaluation, table: pd.DataFrame
-) -> None:
-    """Keep an evaluation on another data set in a run folder."""
-    kept: dict[str, Any] = {"data": name, "split": split, "framing": framing, **figures}
-    if split is None:
-        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
-    folder.write_evaluation(name, table, kept)
 
 
 def _known_raters(

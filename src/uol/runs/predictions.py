@@ -35,6 +35,26 @@ def replicates_elsewhere(table: pd.DataFrame, data: str) -> Replicates:
     return Replicates(pc=replicates_of(table, data, WHOLE).pc, mae=None, rmse=None)
 
 
+def keep_evaluation(
+    run: RunFolder,
+    name: str,
+    split: str | None,
+    framing: str,
+    figures: Evaluation,
+    table: pd.DataFrame,
+    fingerprint: str | None = None,
+) -> None:
+    """Keep predictions on another rated data set in a run folder, with their figures; `split` None: on all images.
+
+    `fingerprint` is that of the ratings on their original scale; None if it is not known.
+    """
+    kept: dict[str, Any] = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint})
+    kept |= {"split": split, "framing": framing, **figures}
+    if split is None:
+        kept["replicates"] = replicates_elsewhere(table, name).model_dump()
+    run.write_evaluation(name, table, kept)
+
+
 def tested_parts(table: pd.DataFrame, data: str, split: str) -> dict[str, Any]:
     """Statistics of test images that a result keeps besides figures and groups."""
     known = known_raters_of(table, data, split)

@@ -23,7 +23,7 @@ from uol.ratings.scale import Scale
 from uol.runs.evaluation import figures_of, predictions_table, stored_numbers
 from uol.runs.folder import RunFolder
 from uol.runs.makeup import BY_MAKEUP, BY_VOTES, GREY_FERET, Takes, Votes, makeup_order, makeup_pairs
-from uol.runs.predictions import replicates_elsewhere
+from uol.runs.predictions import keep_evaluation
 from uol.runs.result import Makeup
 from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
@@ -147,11 +147,9 @@ def keep_rated(
 
     `fingerprint` is that of its ratings on their original scale; None if it is not known.
     """
-    name, table = moved.name, predictions_table(moved, predictions)
-    source = {"data": name} | ({} if fingerprint is None else {"fingerprint": fingerprint}) | {"framing": framing}
-    kept: dict[str, object] = {"split": None, **figures_of(table, threshold * moved.scale.unit)}
-    kept["replicates"] = replicates_elsewhere(table, name).model_dump()
-    run.write_evaluation(name, table, source | kept)
+    table = predictions_table(moved, predictions)
+    figures = figures_of(table, threshold * moved.scale.unit)
+    keep_evaluation(run, moved.name, None, framing, figures, table, fingerprint)
 
 
 def judged(run: RunFolder, other: OtherDataset, rule: MakeupRule) -> bool | None:
