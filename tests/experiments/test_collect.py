@@ -115,7 +115,7 @@ def test_names_that_meet_and_folds_that_are_the_same(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "match"),
-    [("{", "not readable"), ("3", "json: damaged"), ('{"images": 1}', "mebeauty.json: pc: field")],
+    [("{", "not readable"), ("3", "json: damaged"), ('{"images": 1}', "mebeauty.json: pc: is missing")],
 )
 def test_damaged_evaluations(tmp_path, text, match):
     run = run_of(tmp_path / "run", [measured()], {"mebeauty": {}})
