@@ -213,10 +213,10 @@ def released() -> list[str]:
 
 def card(name: str) -> str:
     """The card of a model that ships, without its metadata."""
+    from uol.scoring.cards import without_metadata
     from uol.scoring.released import find_model
 
-    text = (find_model(name) / "README.md").read_text(encoding="utf-8")
-    return MADE + re.sub(r"\A---\n.*?\n---\n+", "", text, flags=re.S)
+    return MADE + without_metadata((find_model(name) / "README.md").read_text(encoding="utf-8"))
 
 
 def outside(path: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from quick import quick_recipe
 from uol.errors import CallError, UolError
@@ -19,6 +20,7 @@ from uol.experiments.release import release, renewed_card
 from uol.ratings.rated_images import Split
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring import released
+from uol.scoring.cards import without_metadata
 from uol.scoring.released import open_model
 from uol.training.packed import PackedImages
 
@@ -65,7 +67,10 @@ def test_a_released_model_has_graphs_half_the_weight_and_a_card(runs, drawn, dra
     write_anchoring(runs / "results", found)
     assert renewed_card(runs / "tiny", runs / "results") != text
     text = renewed_card(runs / "tiny", runs / "results")
-    assert text.startswith("# tiny\n")
+    assert without_metadata(text).startswith("# tiny\n")
+    facts = yaml.safe_load(text.split("---\n")[1])
+    assert (facts["license_name"], facts["datasets"]) == ("non-commercial-research", [drawn.name])
+    assert [one["type"] for one in facts["model-index"][0]["results"][0]["metrics"]] == ["pearsonr", "mae", "rmse"]
     for words in ("measures nothing about a", "2 of the five official folds", "| female |", "Not for decisions",
                   "non-commercial", "Commit aaaa", "Anchored with rated images of synthetic-b"):  # fmt: skip
         assert words in " ".join(text.split()), words

@@ -17,6 +17,7 @@ from uol.runs.folder import RunFolder
 from uol.runs.groups import group_means
 from uol.runs.result import Result, is_fold
 from uol.runs.result_checks import other_setting, read_results
+from uol.scoring.cards import metadata
 from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
 from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import fingerprint
@@ -24,6 +25,9 @@ from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
 
 FIVE = 5  # folds
+LICENCE = "non-commercial-research"
+_WATTS = {"H200": 700, "H100": 700, "A100": 400}
+_WITHOUT = "Its teachers, the networks of the folds and what was tried on the way are not counted."
 _PANELS = {
     "scut-fbp5500": " This one was sixty\n  raters, of frontal photographs of Asian and Caucasian faces.",
 }
@@ -72,6 +76,7 @@ def card(
         means over {folds}: on each, a network made by the same recipe from the other images alone was tested, after its
         last epoch."""
     parts = [
+        metadata(panel.name, name, LICENCE, {"pearsonr": row["pc"], "mae": row["mae"], "rmse": row["rmse"]}),
         f"""# {name}
 
 {_filled(says)}
@@ -124,6 +129,10 @@ minors; not for identification, for which it has no means.
 The weights are for non-commercial research only, after the terms of the data set they were learnt from. The code has
 its own licence.
 
+## Cost
+
+{_filled(_cost(made))}
+
 ## Made by
 
 ```sh
@@ -134,6 +143,17 @@ Commit {made["commit"]}, seed {made["settings"]["seed"]}, torch {machine["torch"
 """
     )
     return "".join(parts)
+
+
+def _cost(made: Mapping[str, Any]) -> str:
+    """What training took, in time and at most in energy."""
+    seconds, gpu = made.get("seconds"), made["hardware"]["gpu"]
+    if not seconds:
+        return "How long training took is not known."
+    text = f"Training took {seconds:.0f} s on {gpu or 'a processor'}"
+    if gpu is None or (watts := next((most for name, most in _WATTS.items() if name in gpu), None)) is None:
+        return f"{text}."
+    return f"{text}: {seconds * watts / 3.6e6:.2g} kWh at most, at the {watts} W that the card may take. {_WITHOUT}"
 
 
 def _network(scorer: Scorer) -> str:

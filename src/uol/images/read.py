@@ -6,7 +6,7 @@ import bz2
 import io
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-from uol.errors import ImageError
+from uol.errors import CallError, ImageError
 
 SUFFIXES = frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm",
@@ -178,3 +178,19 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 def _reason(error: Exception) -> str:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def as_sequence(images: Images | ImageLike) -> Images:
+    """One image as a list of one; several unchanged."""
+    given: object = images  # callers without type checks give anything
+    if isinstance(given, np.ndarray):
+        several: Images = [given] if given.ndim < 4 else given
+    elif isinstance(given, str | os.PathLike | Image.Image):
+        several = [given]
+    elif isinstance(given, Iterable) and not isinstance(given, bytes | bytearray | Mapping):
+        several = given if isinstance(given, Sequence) else list(given)
+    else:
+        raise CallError(f"images are paths, PIL images or uint8 arrays, not {type(given).__name__}")
+    if len(several) == 0:
+        raise CallError("no images were given")
+    return several

@@ -11,17 +11,16 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from uol.errors import CallError, ImageError, UolError
 from uol.images.framing import frame_each, pack_images
-from uol.images.read import ImageLike, Images
+from uol.images.read import ImageLike, Images, as_sequence
 from uol.order.calibration import Calibration
 from uol.order.config import ModelConfig, ScoringConfig
 from uol.scoring.config import PanelConfig
@@ -136,7 +135,7 @@ class BaseScorer(ABC):
     def from_pretrained(
         cls, name: str | os.PathLike[str], panel: str | None = None, interval: Interval = "panel"
     ) -> BaseScorer:
-        """Load a model by name or folder: with onnxruntime if it has a graph, with torch if not or for a GPU.
+        """Load a model by name, folder or hf:// address: with onnxruntime if it has a graph, else or on a GPU by torch.
 
         Scores are on the scale of a panel that the model knows, by default its first. Their intervals are for the mean
         of that panel, or for that of a panel that nobody has seen.
@@ -206,6 +205,12 @@ class BaseScorer(ABC):
     @abstractmethod
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
         """Write a model folder; `half` stores weights in 16 bits, at half the size."""
+
+    def push_to_hub(self, name: str, private: bool = True, half: bool = False) -> str:
+        """Store the model folder on the Hugging Face Hub as "owner/name"; its address is returned."""
+        from uol.scoring.hub import push_model
+
+        return push_model(self, name, private, half)
 
     @abstractmethod
     def to(self, device: str | torch.device) -> Self:
@@ -377,19 +382,3 @@ def check_anchors(rated: RatedImages) -> None:
     """Refuse to make a panel's scale from too few images."""
     if len(rated) < FEWEST_ANCHORS:
         raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring requires at least {FEWEST_ANCHORS}")
-
-
-def as_sequence(images: Images | ImageLike) -> Images:
-    """One image as a list of one; several unchanged."""
-    given: object = images  # callers without type checks give anything
-    if isinstance(given, np.ndarray):
-        several: Images = [given] if given.ndim < 4 else given
-    elif isinstance(given, str | os.PathLike | Image.Image):
-        several = [given]
-    elif isinstance(given, Iterable) and not isinstance(given, bytes | bytearray | Mapping):
-        several = given if isinstance(given, Sequence) else list(given)
-    else:
-        raise CallError(f"images are paths, PIL images or uint8 arrays, not {type(given).__name__}")
-    if len(several) == 0:
-        raise CallError("no images were given")
-    return several

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from uol.scoring.config import MEMBERS
 
@@ -14,6 +17,35 @@ if TYPE_CHECKING:
 
 FORMER_CARD = "The card of the model that was anchored, whose terms hold for this one too:"
 ANCHORED = "the anchors, each scored by comparison with the others"
+_TAGS = ["order-learning", "uncertainty", "image-aesthetics", "visual-perception"]
+
+
+def metadata(
+    panel: str,
+    name: str = "",
+    licence: str = "terms-of-the-training-data",
+    figures: Mapping[str, float | None] | None = None,
+) -> str:
+    """The YAML that begins a card, as the Hugging Face Hub reads it; `figures` are of the panel's test images."""
+    facts: dict[str, Any] = {
+        "license": "other",
+        "license_name": licence,
+        "library_name": "uol",
+        "tags": _TAGS,
+        "datasets": [panel],
+        "metrics": ["pearsonr", "mae", "rmse"],
+    }
+    if figures:
+        metrics = [{"type": kind, "value": round(value, 4)} for kind, value in figures.items() if value is not None]
+        task = {"type": "image-regression", "name": "what a panel of raters would say of an image"}
+        result = {"task": task, "dataset": {"type": panel, "name": panel}, "metrics": metrics}
+        facts["model-index"] = [{"name": name, "results": [result]}]
+    return f"---\n{yaml.safe_dump(facts, sort_keys=False, width=120)}---\n\n"
+
+
+def without_metadata(card: str) -> str:
+    """A card without the YAML that begins it."""
+    return re.sub(r"\A---\n.*?\n---\n+", "", card, flags=re.DOTALL)
 
 
 def model_card(scorer: BaseScorer, calibrated_on: str = "held-out images") -> str:
@@ -26,7 +58,7 @@ def model_card(scorer: BaseScorer, calibrated_on: str = "held-out images") -> st
         title = f"{len(members)} models of uncertainty-oriented order learning that answer as one"
         it, rows = "The ensemble", "\n".join(["| score | mean of the members' scores |", *_member_rows(members)])
         rows += _other_panels(scorer)
-    return f"""# {title}
+    return f"""{metadata(panel.name)}# {title}
 
 {it} predicts what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of
 {panel.low:g} to {panel.high:g}, an interval for that mean at the {calibration.level:.0%} level ({made}), and how widely

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 import uol
 from uol.errors import CallError, UolError
 from uol.scoring.base import BaseScorer
-from uol.scoring.cards import ANCHORED, FORMER_CARD, model_card
+from uol.scoring.cards import ANCHORED, FORMER_CARD, model_card, without_metadata
 from uol.scoring.config import (
     COMPARE_GRAPH,
     CONFIG,
@@ -149,7 +149,9 @@ def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path
     stored = [member / MODEL for member in member_folders(base) or [base]]
     scorer.save_pretrained(folder, half=all(map(_in_half, stored)))
     former = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
-    write_text(Path(folder) / CARD, f"{model_card(scorer, ANCHORED)}\n---\n\n{FORMER_CARD}\n\n{former}")
+    write_text(
+        Path(folder) / CARD, f"{model_card(scorer, ANCHORED)}\n---\n\n{FORMER_CARD}\n\n{without_metadata(former)}"
+    )
 
 
 def load_model(name: str | os.PathLike[str]) -> BaseScorer:

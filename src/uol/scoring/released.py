@@ -32,9 +32,16 @@ def names() -> list[str]:
 
 
 def find_model(name: str | os.PathLike[str]) -> Path:
-    """The folder of a model: one that ships, by name, or any folder, by path."""
+    """The folder of a model: one that ships, by name; any folder, by path; or one of the Hub, by address (hf://…).
+
+    Only an address goes to the network.
+    """
     if not isinstance(name, str | os.PathLike):
         raise CallError(f"a model is a name or a folder, not {type(name).__name__}")
+    if str(name).startswith("hf://"):
+        from uol.scoring.hub import fetch_model
+
+        return fetch_model(str(name))
     if str(name) in names():
         return _FOLDER / str(name)
     folder = Path(name)
