@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from uol.cli import experiment_maintain
+from uol.cli import experiment_groups, experiment_maintain
 from uol.cli.experiment_ensemble import ensemble
 from uol.cli.experiment_run import run
 from uol.cli.options import JsonOption, ResultsOption, TableNameArgument
@@ -27,7 +27,7 @@ class Format(StrEnum):
 
 
 # The tables that help lists; `uol.experiments.tables` has them all, and loads too slowly for --help.
-KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "makeup", "anchoring", "coverage")
+KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "ceilings", "makeup", "anchoring", "coverage")
 
 
 class Drawn(StrEnum):
@@ -77,8 +77,9 @@ def table(
             "--show",
             metavar=f"[{'|'.join(KINDS)}]",
             help="main: means over folds; folds: every result; differences: paired differences; transfer: other data "
-            "sets; groups: figures by group; gaps: each group against the others; makeup: pairs with and without "
-            "make-up; anchoring: errors by the number of anchors.",
+            "sets; groups: figures by group; gaps: each group against the others; ceilings: groups "
+            "and the reliability of their ratings; makeup: pairs with and without make-up; "
+            "anchoring: errors by the number of anchors.",
         ),
     ] = "main",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
@@ -143,6 +144,7 @@ def figure(
     say(f"figure: {out}")
 
 
+app.command("groups")(experiment_groups.groups)
 app.command("verify")(experiment_maintain.verify)
-for hidden in ("add", "docs", "release", "anchoring", "panel", "held_out", "adjusted"):
+for hidden in ("add", "docs", "release", "anchoring", "panel", "held_out", "adjusted", "reliability"):
     app.command(hidden.replace("_", "-"), hidden=True)(getattr(experiment_maintain, hidden))

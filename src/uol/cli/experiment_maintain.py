@@ -1,6 +1,6 @@
-"""uol experiment add, docs, verify, release, anchoring, panel, held-out, adjusted: to maintain the result tables.
+"""uol experiment add, docs, verify, release, anchoring, panel, held-out, adjusted, reliability.
 
-They work like the other commands, but `uol experiment --help` lists only `verify`.
+They maintain the result tables and work like the other commands, but `uol experiment --help` lists only `verify`.
 """
 
 from __future__ import annotations
@@ -237,3 +237,25 @@ def adjusted(
         for row in rows
     ]
     print_table(shown, columns)
+
+
+@data_option()
+def reliability(chosen: DataChoice, results: ResultsOption = Path("results")) -> None:
+    """For maintainers of the result tables: keep the reliability of a data set's means within each group.
+
+    Tables of groups (--show ceilings) divide correlations by its root. Halves of the ratings are drawn a hundred times.
+    Results without figures by group on this panel, which trained their networks too, get them from kept predictions.
+
+    Example: uol experiment reliability --data mebeauty --root MEBeauty
+    """
+    from uol.experiments.ceiling_tables import fill_in_panels, keep_reliability
+    from uol.experiments.rows import RELIABILITY, read_reliability
+
+    check_results(results)
+    rated = load(chosen)
+    if not len(rated.groups):
+        raise CallError(f"{rated.name}: its images are in no groups")
+    keep_reliability(results, rated, read_reliability(results))
+    say(f"reliability of {rated.name}: {results / RELIABILITY}")
+    for path in fill_in_panels(results, rated):
+        say(f"groups of {rated.name}: {path}")

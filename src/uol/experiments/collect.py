@@ -11,9 +11,11 @@ from uol.experiments.recomputing import recomputed
 from uol.experiments.verification import agree
 from uol.runs.folder import RunFolder, run_folders
 from uol.runs.read_run import read_run
-from uol.runs.result import Result, Transfer, read_result, result_files, write_result
+from uol.runs.result import PanelFigures, Result, Transfer, read_result, result_files, write_result
 from uol.runs.result_checks import check_repeatable, check_together
 from uol.storage.validation import check_values
+
+Panels = Mapping[str, PanelFigures] | None
 
 
 def finished_in(folder: Path) -> tuple[list[RunFolder], list[RunFolder]]:
@@ -74,14 +76,23 @@ def _merged(path: Path, old: Result, new: Result, replace: bool) -> Result:
         return new
     # What follows from the predictions stays as it was: another machine's may differ in the last digit.
     derived = {name: getattr(old, name) or getattr(new, name) for name in ("spread", "replicates", "groups")}
-    kept = derived | {"makeup": new.makeup or old.makeup}
+    kept = derived | {"makeup": new.makeup or old.makeup, "beside": _with_groups(new.beside, old.beside)}
     both = new.model_copy(update={"transfer": old.transfer | new.transfer, **kept})
     changed = not all(_agree(figures, both.transfer[name]) for name, figures in old.transfer.items())
     changed = changed or old.makeup not in (None, kept["makeup"])
     changed = changed or old.provenance != both.provenance
-    if changed or not agree(old.model_copy(update={"transfer": both.transfer, **kept}), both):
+    filled = kept | {"beside": _with_groups(old.beside, new.beside)}
+    if changed or not agree(old.model_copy(update={"transfer": both.transfer, **filled}), both):
         raise UolError(f"{path}: a different result is there; --replace puts the new one in its place")
     return both
+
+
+def _with_groups(figures: Panels, other: Panels) -> Panels:
+    """Figures on other panels that trained a network, with another's groups where they have none."""
+    if figures is None or other is None:
+        return figures
+    given = {name: other[name].groups if name in other else None for name in figures}
+    return {name: one.model_copy(update={"groups": one.groups or given[name]}) for name, one in figures.items()}
 
 
 def _following(result: Result, tables: Tables) -> Result:

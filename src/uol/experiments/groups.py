@@ -35,6 +35,9 @@ def groups_by_row(results: Sequence[Result], plan: Plan | None = None, tested_on
         for name in sorted({name for r in used for name in r.transfer}):
             there = [r.transfer[name] for r in used if name in r.transfer]
             tested.append((name, [one.groups or {} for one in there], True))
+        for name in sorted({name for r in used for name in r.beside or {}}):
+            panels = [r.beside[name] for r in used if r.beside and name in r.beside]
+            tested.append((name, [one.groups or {} for one in panels], len({one.split for one in panels}) == 1))
         found += [
             RowGroups(who(first), name, group_means(parts, same_images))
             for name, parts, same_images in tested

@@ -66,7 +66,7 @@ def left_out_groups(found: Sequence[LeftOut]) -> View:
         for panel in one.readings:
             key = f"{one.recipe}, read on {panel}"
             columns[key] = key
-            for mean in _groups(one, panel):
+            for mean in left_out_means(one, panel):
                 row = rows.setdefault((one.left_out, mean.group), {"left_out": one.left_out, "group": mean.group})
                 row |= {"images": mean.images, key: mean.pc}
     return View([dict.fromkeys(columns) | row for row in rows.values()], columns)
@@ -81,7 +81,7 @@ def left_out_gaps(found: Sequence[LeftOut]) -> View:
         | {"interval": format_interval(mean.gap_interval, signed=True), "bias": mean.bias}
         for one in found
         for panel in one.readings
-        for mean in _groups(one, panel)
+        for mean in left_out_means(one, panel)
     ]
     columns = {"group": "group", "images": "images", "pc": "PC", "interval_pc": "95 % of PC",
                "pc_others": "PC of others", "difference": "gap", "interval": "95 % of gap", "bias": "bias"}  # fmt: skip
@@ -121,7 +121,8 @@ def pairs_of(found: Sequence[LeftOut]) -> list[tuple[LeftOut, LeftOut, str]]:
     ]
 
 
-def _groups(one: LeftOut, panel: str) -> list[GroupMean]:
+def left_out_means(one: LeftOut, panel: str) -> list[GroupMean]:
+    """The groups of the images left out, by the panel that reads them."""
     return group_means([one.readings[panel].groups or {}], same_images=True)
 
 

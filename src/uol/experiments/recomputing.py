@@ -51,6 +51,7 @@ def recomputed(result: Result, tables: Tables) -> Result:
                     "score_sd": float(np.std(table["score"].to_numpy())),
                     "replicates": figures.replicates and replicates_of(table, panel.fingerprint, panel.split),
                     "known_raters": _known_raters(figures.known_raters, table, panel.fingerprint, panel.split),
+                    "groups": _groups(figures.groups, table),
                 }
             )
     return result.model_copy(update={**changes, "transfer": transfer, "beside": beside or result.beside})

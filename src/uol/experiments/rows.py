@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -15,9 +15,12 @@ from uol.experiments.method_panel import PANEL_DATA, Panel, read_panels
 from uol.experiments.plans import PLANS, Plan
 from uol.experiments.published import FIVE_FOLDS, Elsewhere, elsewhere, five_folds, order_of_methods, tested_elsewhere
 from uol.runs.bootstrap import Floats, interval, mean_of
+from uol.runs.ceilings import DatasetReliability, GroupReliability
 from uol.runs.result import Result, is_fold
 from uol.runs.result_checks import read_results
+from uol.storage.validation import check_values, read_object
 
+RELIABILITY = "reliability.json"  # the reliability of ratings by group, in the folder of results
 ARCHIVE = "archive"  # the folder of results that no other table shows
 FOLDS = "folds"
 FIGURES = ("pc", "mae", "rmse")
@@ -50,11 +53,16 @@ class Source:
     tested_on: str | None = None
     left_out: Sequence[LeftOut] = ()
     folder: Path | None = None  # of the panels left out, with their predictions
+    reliability: Mapping[str, DatasetReliability] = field(default_factory=dict)  # of ratings, by data set
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show."""
         return not (self.results or self.panels or self.anchorings or self.left_out) and self.tested_on is None
+
+    def reliability_of(self, data: str) -> Mapping[str, GroupReliability]:
+        """The reliability of the means of each group of a data set; none if it is not kept."""
+        return self.reliability[data].groups if data in self.reliability else {}
 
     def only(self, recipes: Sequence[str]) -> Source:
         """The rows of some recipes, named RECIPE or METHOD-RECIPE, or of panels left out; all where none is named."""
@@ -80,6 +88,17 @@ def table_names(results: Path) -> list[str]:
 
 def find_source(results: Path, name: str) -> Source:
     """The results under a name: a plan's, a data set's, or those that other networks have on a data set."""
+    return replace(_find_source(results, name), reliability=read_reliability(results))
+
+
+def read_reliability(results: Path) -> dict[str, DatasetReliability]:
+    """The reliability of the means of each group that is kept with results, by data set."""
+    path = results / RELIABILITY
+    values = read_object(path) if path.is_file() else {}
+    return {name: check_values(DatasetReliability, value, path) for name, value in values.items()}
+
+
+def _find_source(results: Path, name: str) -> Source:
     if name in PLANS:
         plan = PLANS[name]
         return Source(plan.of(read_results(results / plan.trained_on)), plan)

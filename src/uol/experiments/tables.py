@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from uol.errors import CallError
+from uol.experiments.ceiling_tables import ceilings_table
 from uol.experiments.comparing import differences
 from uol.experiments.groups import gaps_table, groups_table
 from uol.experiments.leave_one_out_tables import LEFT_OUT_KINDS
@@ -47,6 +48,8 @@ def view(kind: str, source: Source) -> View:
         of_predictions = {"coverage": coverage_table, "means": means_table}.get(chosen)
         if of_predictions is not None and source.folder is not None:
             return of_predictions(source.left_out, source.folder)
+        if chosen == "ceilings":
+            return ceilings_table(source)
         found = LEFT_OUT_KINDS.get(chosen)
         return View([], {}) if found is None else found(source.left_out)
     if source.panels and not source.results:
@@ -55,7 +58,7 @@ def view(kind: str, source: Source) -> View:
         return _elsewhere(source)
     if chosen == "main" and source.anchorings and not source.results:
         return _anchoring(source)
-    if source.tested_on is not None and chosen not in ("transfer", "groups", "gaps", "anchoring"):
+    if source.tested_on is not None and chosen not in ("transfer", "groups", "gaps", "ceilings", "anchoring"):
         source = Source()  # the other tables are of what trained these networks
     return KINDS[chosen](source)
 
@@ -307,6 +310,7 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "range": _range,
     "groups": groups_table,
     "gaps": gaps_table,
+    "ceilings": ceilings_table,
     "anchoring": _anchoring,
     "coverage": lambda source: View([], {}),  # of panels left out alone, like the next
     "means": lambda source: View([], {}),

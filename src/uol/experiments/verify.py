@@ -9,13 +9,14 @@ from typing import Any
 import pandas as pd
 
 from uol.errors import UolError
+from uol.experiments.ceiling_tables import reliability_problems
 from uol.experiments.comparing import differences
 from uol.experiments.document import rendered
 from uol.experiments.kept_predictions import FOLDER, Tables, kept_path, read_kept
 from uol.experiments.leave_one_out import LEAVE_ONE_OUT, read_left_out
 from uol.experiments.leave_one_out_tables import difference, pairs_of, pc_interval
 from uol.experiments.recomputing import recomputed, with_data
-from uol.experiments.rows import ARCHIVE, elsewhere_rows, make_rows
+from uol.experiments.rows import ARCHIVE, elsewhere_rows, make_rows, read_reliability
 from uol.experiments.verification import Verification
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.scale import Scale
@@ -37,6 +38,7 @@ def verify(
         elif folder.name != ARCHIVE:
             _verify_folder(done, folder, data or {})
     done.without += sorted(f"{ARCHIVE}/{path.stem}" for path in results.glob(f"{ARCHIVE}/*/*.json"))
+    done.problems += reliability_problems(read_reliability(results), data or {})
     for document, part in (documents or {}).items():
         done.documents.append(str(document))
         if rendered(document, results / part) != document.read_text(encoding="utf-8"):

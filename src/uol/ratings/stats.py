@@ -157,14 +157,14 @@ def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[
                 "mean_high_95": _none(float(np.clip(scores.mean() + half, *bounded))),
                 "sd": _none(sd),
                 "mean_rating_variance": float(known.mean()) if known.size else None,
-                "spearman_brown": _spearman_brown(inside, seed),
+                "spearman_brown": means_reliability(inside, seed),
             }
         )
     return rows
 
 
-def _spearman_brown(rated: RatedImages, seed: int) -> float | None:
-    """The reliability of the means of these images, None where it cannot be computed."""
+def means_reliability(rated: RatedImages, seed: int = 0) -> float | None:
+    """The reliability of the means of these images, by split halves; None where it cannot be computed."""
     if len(rated) < _FEWEST:
         return None
     if rated.ratings is not None:

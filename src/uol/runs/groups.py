@@ -37,17 +37,20 @@ def split_by(words: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[list[s
 
 def groups_of(table: pd.DataFrame) -> dict[str, Group]:
     """Figures of each group with ten images or more, by names such as "female" and "female, asian"."""
-    words = group_words(table)
+    return {name: group_figures(table, inside, _DIGITS) for name, inside in named_groups(group_words(table))}
+
+
+def named_groups(words: pd.DataFrame) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """The name of each group with ten images or more, and which rows are in it; `words` are those of `group_words`."""
     columns = groupings(words)
+    words = words.copy()
     known = Counter(word for name in words for word in words[name].unique() if (name,) in columns)
     for (name,) in (names for names in columns if len(names) == 1):  # a word of two columns needs its column's name
         words[name] = [f"{name} {word}" if known[word] > 1 else word for word in words[name]]
-    return {
-        ", ".join(values): group_figures(table, inside, _DIGITS)
-        for names in columns
-        for values, inside in split_by(words, names)
-        if inside.sum() >= FEWEST
-    }
+    for names in columns:
+        for values, inside in split_by(words, names):
+            if inside.sum() >= FEWEST:
+                yield ", ".join(values), inside
 
 
 def group_figures(table: pd.DataFrame, inside: npt.NDArray[np.bool_], digits: int = 15) -> Group:
@@ -75,7 +78,7 @@ def _pc(score: npt.NDArray[np.float64], value: npt.NDArray[np.float64], digits: 
 class GroupMean(NamedTuple):
     """Means over networks of one group's figures; `images` of all, and a 95 % interval of PC over images.
 
-    `pc_others` is the correlation on all other images and `gap` PC − that; the intervals of the gap and the bias are
+    `pc_others` is the correlation on all other images and `gap` PC − that; the intervals of both and of the bias are
     of 95 % over images too. None where unknown; `kept` is False if a result did not keep figures of the others.
     """
 
@@ -87,6 +90,7 @@ class GroupMean(NamedTuple):
     bias: float
     bias_interval: tuple[float, float] | None
     pc_others: float | None
+    others_interval: tuple[float, float] | None
     gap: float | None
     gap_interval: tuple[float, float] | None
     kept: bool
@@ -119,6 +123,7 @@ def group_mean(name: str, found: Sequence[Group], same_images: bool) -> GroupMea
         bias=_average(g.bias for g in found),
         bias_interval=_bias_interval(found, same_images),
         pc_others=other,
+        others_interval=None if other is None else metrics.pearson_interval(other, other_free),
         gap=None if known is None else known[0] - known[1],
         gap_interval=None if known is None else metrics.pearson_gap(known[0], free, known[1], other_free),
         kept=len(rest) == len(found),

@@ -17,7 +17,7 @@ from uol.runs.bootstrap import draws, replicated
 from uol.runs.evaluation import LENIENCY, Evaluation
 from uol.runs.folder import RunFolder
 from uol.runs.groups import groups_of
-from uol.runs.result import KnownRaters, Replicates, Result, Spread, Transfer
+from uol.runs.result import KnownRaters, PanelFigures, Replicates, Result, Spread, Transfer
 from uol.storage.csv_text import unguarded_frame
 from uol.storage.files import plain
 
@@ -125,7 +125,17 @@ def fill_in_statistics(result: Result, run: RunFolder) -> Result:
     transfer = {
         name: fill_in_transfer(figures, name, run.evaluation_table(name)) for name, figures in result.transfer.items()
     }
-    return result.model_copy(update={**changes, "transfer": transfer})
+    beside = {name: _fill_in_groups(figures, run.panel(name)) for name, figures in (result.beside or {}).items()}
+    return result.model_copy(update={**changes, "transfer": transfer, "beside": beside or result.beside})
+
+
+def _fill_in_groups(figures: PanelFigures, panel: RunFolder) -> PanelFigures:
+    """Fill in missing groups of another panel that trained the network from its predictions, if present."""
+    if figures.groups is not None or not panel.predictions.is_file():
+        return figures
+    table = read_predictions(panel.predictions)
+    check_predictions(panel.predictions, table, figures.mae)
+    return figures.model_copy(update={"groups": groups_of(table)})
 
 
 def fill_in_transfer(figures: Transfer, name: str, path: Path) -> Transfer:

@@ -93,6 +93,7 @@ class PanelFigures(Metrics):
     score_sd: float = Field(ge=0)
     replicates: Replicates | None = None
     known_raters: KnownRaters | None = Field(None, description="None if raters are unknown, or the same for all images")
+    groups: dict[str, Group] | None = None
 
 
 class Makeup(Strict):
