@@ -27,7 +27,7 @@ from uol.serve.guard import Guard
 from uol.serve.limits import Limits
 from uol.serve.metrics import CONTENT_TYPE, RequestMetrics
 from uol.study.live import Live, LiveAnswer
-from uol.study.pictures import picture_answer
+from uol.study.pictures import Pictures
 from uol.study.schemas import (
     AnswerBody,
     EnterAnswer,
@@ -82,7 +82,7 @@ def create_app(
         watching.cancel()
 
     app = FastAPI(title="uol study", version=uol.__version__, lifespan=lifespan)
-    app.state.sessions = sessions
+    app.state.sessions, app.state.pictures = sessions, Pictures()
     app.router.routes.clear()  # the documents that FastAPI would fetch from elsewhere
     _add_participants(app, sessions)
     _add_admin(app, sessions, live, admin_token, metrics)
@@ -151,7 +151,7 @@ def _add_participants(app: FastAPI, sessions: Sessions) -> None:
 
     @app.post("/v1/answers", response_model=SavedAnswer, responses=_refusals(*_BODY, 401, 409, 503),
               openapi_extra=request_body(AnswerBody), tags=["participants"])  # fmt: skip
-    async def answer(request: Request, session: OfToken) -> SavedAnswer:
+    async def answer(request: Request, session: OfToken) -> Response:
         """Save the answer to the current trial: this is answered once it is on the disk.
 
         The same request may be sent again: the first answer to a trial stays.
@@ -164,7 +164,7 @@ def _add_participants(app: FastAPI, sessions: Sessions) -> None:
                 await asyncio.wrap_future(saving)
             except AnsweredError:
                 repeated = True
-        return SavedAnswer(repeated=repeated, state=session_view(sessions, session))
+        return _json(SavedAnswer(repeated=repeated, state=session_view(sessions, session)))
 
     @app.post("/v1/session/withdraw", responses=_refusals(401, 503), tags=["participants"])
     async def withdraw(session: OfToken) -> dict[str, str]:
@@ -174,9 +174,9 @@ def _add_participants(app: FastAPI, sessions: Sessions) -> None:
 
     @app.get("/v1/images/{key}", response_class=Response, responses={200: _PICTURE, **_refusals(401, 404)},
              tags=["participants"])  # fmt: skip
-    async def image(key: str, session: OfToken) -> Response:
+    async def image(request: Request, key: str, session: OfToken) -> Response:
         """An image of one of the session's trials."""
-        return await _picture(sessions, key, session)
+        return await _picture(request, key, session)
 
 
 _PICTURE: dict[str, Any] = {"content": {"image/*": {}}, "description": "An image"}
@@ -196,9 +196,9 @@ def _add_admin(app: FastAPI, sessions: Sessions, live: Live, admin_token: str, m
 
     @app.get("/v1/admin/images/{key}", response_class=Response, responses={200: _PICTURE, **_refusals(401, 404)},
              **options)  # fmt: skip
-    async def image(key: str) -> Response:
+    async def image(request: Request, key: str) -> Response:
         """An image of the study."""
-        return await _picture(sessions, key, None)
+        return await _picture(request, key, None)
 
     @app.get("/v1/admin/answers.csv", response_class=Response, **options,
              responses={200: {"content": {"text/csv": {}}}, **_refusals(401, 503)})  # fmt: skip
@@ -294,14 +294,22 @@ async def _read(request: Request, kind: type[Body]) -> Body:
         raise RefusedError(400 if unreadable else 422, problem_of(error)) from error
 
 
-async def _picture(sessions: Sessions, key: str, session: Session | None) -> Response:
+async def _picture(request: Request, key: str, session: Session | None) -> Response:
+    """An image; its file is not named, as the name may give a condition away."""
+    sessions: Sessions = request.app.state.sessions
+    pictures: Pictures = request.app.state.pictures
     name = sessions.image(key, session)
     if name is None:
         raise EntryError(404, "unknown-image", "no such image here")
     path = sessions.study.files[name]
-    if not path.is_file():
-        raise EntryError(404, "unknown-image", "this image is missing")
-    return await asyncio.to_thread(picture_answer, path)
+    found = pictures.kept(path)
+    if found is None:
+        found = await asyncio.to_thread(pictures.read, path)
+    return Response(found.content, media_type=found.kind)
+
+
+def _json(value: BaseModel) -> Response:
+    return Response(value.model_dump_json(), media_type="application/json")
 
 
 def _token(request: Request) -> str:

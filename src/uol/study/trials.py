@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -139,8 +140,13 @@ def _quartet_rounds(study: Study, turn: int) -> list[Set]:
 
 def _pair_rounds(study: Study, turn: int) -> list[Set]:
     """Every pair once, balanced at every moment; the sides of a pair change from one turn to the next."""
-    pairs = round_robin(len(study.ids), _rng(study.settings, turn, "round"))
-    return [_turned((study.ids[a], study.ids[b]), study.settings.seed, turn) for a, b in pairs]
+    return _all_pairs(study.ids, study.settings.seed, turn)
+
+
+@lru_cache(maxsize=16)  # participants who follow each other see parts of the same rounds
+def _all_pairs(ids: tuple[str, ...], seed: int, turn: int) -> list[Set]:
+    pairs = round_robin(len(ids), _seeded(seed, turn, "round"))
+    return [_turned((ids[a], ids[b]), seed, turn) for a, b in pairs]
 
 
 def _given_rounds(study: Study, turn: int) -> list[Set]:
@@ -170,4 +176,8 @@ def _placed(images: Set, rng: np.random.Generator) -> Set:
 
 def _rng(settings: StudySettings, number: int, what: str) -> np.random.Generator:
     """Random numbers for one purpose and one participant (or turn) of a study."""
-    return np.random.default_rng([settings.seed, number, zlib.crc32(what.encode())])
+    return _seeded(settings.seed, number, what)
+
+
+def _seeded(seed: int, number: int, what: str) -> np.random.Generator:
+    return np.random.default_rng([seed, number, zlib.crc32(what.encode())])
