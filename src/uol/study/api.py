@@ -98,8 +98,8 @@ def create_app(
     return app
 
 
-def _session_of(request: Request) -> Session:
-    """The session of the token that a request shows."""
+async def _session_of(request: Request) -> Session:
+    """The session of the token that a request shows (async: FastAPI would run it in a thread)."""
     sessions: Sessions = request.app.state.sessions
     session = sessions.find(_token(request))
     if session is None:
@@ -183,7 +183,7 @@ _PICTURE: dict[str, Any] = {"content": {"image/*": {}}, "description": "An image
 
 
 def _add_admin(app: FastAPI, sessions: Sessions, live: Live, admin_token: str, metrics: RequestMetrics) -> None:
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:  # async: other functions would run in a thread each
         if not hmac.compare_digest(_token(request).encode(), admin_token.encode()):
             raise EntryError(401, "unknown-token", "send the researcher's token as: Authorization: Bearer TOKEN")
 
