@@ -30,6 +30,17 @@ def pytest_configure(config):
         settings.load_profile("quick")
 
 
+SLOW = {"asked", "serve", "held", "joint", "whole_run", "run_with_torch", "run_uol"}
+"""Fixtures that start a process, or train networks for the tests of one module: these tests are slow."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if SLOW & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
+
 def pytest_collection_finish():
     """What is imported by now lives as long as the tests: Python need not search it for garbage again and again."""
     gc.collect()

@@ -40,7 +40,6 @@ for line in sys.stdin:
             code = stop.code or 0
     print(json.dumps([code, out.getvalue(), err.getvalue(), "torch" in sys.modules]), flush=True)
 """
-pytestmark = pytest.mark.slow  # processes that import what a base install has
 NEEDS = "needs torch: pip install 'uol[train]'"
 
 
@@ -164,6 +163,7 @@ def test_a_model_without_a_graph_says_what_it_needs(place, run_uol):
     assert done.stderr == f"uol: {place / 'without-graph'} {NEEDS}{instead}\n"
 
 
+@pytest.mark.slow
 def test_the_python_interface_works_and_fails_in_one_line(place):
     code = (
         f"{WITHOUT}\nfrom uol import Scorer, UolError\nfolder, photo = sys.argv[1:]\n"

@@ -372,6 +372,7 @@ def test_ratings_against_the_models_order_are_remarked_on(uol, model_folder, ima
     assert ("are they reversed?" in err) == ("(PC -" in err)
 
 
+@pytest.mark.slow
 def test_python_runs_the_package_as_the_command():
     ran = subprocess.run([sys.executable, "-m", "uol", "--version"], capture_output=True, text=True, check=True)
     import uol as package

@@ -99,6 +99,7 @@ def test_a_panel_is_not_anchored_to_itself(runs, drawn):
         measure_anchoring(str(runs / "whole"), drawn, "default", "tiny")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", released.names())
 def test_cards_of_models_that_ship_are_as_the_results_make_them(name):
     folder = released.find_model(name)

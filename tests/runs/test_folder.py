@@ -117,6 +117,7 @@ def test_an_evaluation_is_not_written_while_another_process_writes(held, finishe
     assert not (folder / ".lock").exists()
 
 
+@pytest.mark.slow
 def test_a_lock_counts_once_in_one_process_and_leaves_nothing(tmp_path):
     folder = RunFolder(tmp_path / "a" / "run")
     with folder.locked():

@@ -137,13 +137,14 @@ def test_the_graph_of_an_anchored_model_gives_gaussians_alone_and_fits_its_netwo
             OnnxScorer(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scoring", "model"),
     [
         ({"mirror": True, "zooms": (1.0, 0.9, 1.1)}, {}),
-        pytest.param({"both_directions": False}, {"uncertain": False}, marks=pytest.mark.slow),
-        pytest.param({"outcomes": "hard"}, {}, marks=pytest.mark.slow),
-        pytest.param({"histogram_share": 0.7}, {"levels": 5}, marks=pytest.mark.slow),
+        ({"both_directions": False}, {"uncertain": False}),
+        ({"outcomes": "hard"}, {}),
+        ({"histogram_share": 0.7}, {"levels": 5}),
     ],
 )
 def test_arrays_give_what_the_graph_and_torch_give(tmp_path, scoring, model, drawn_b):
@@ -180,6 +181,7 @@ def test_without_weights_nothing_is_half_written(exported, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported(exported, image_files):
     heavy = ["torch", "timm", "pandas", "scipy", "matplotlib", "onnx", "lightning"]
     code = (

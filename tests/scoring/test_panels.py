@@ -53,7 +53,9 @@ def three():
     return [first, scorer_of(first, "hundred", 100, False, 5), scorer_of(first, "ten", 10, True, 6)]
 
 
-@pytest.fixture(scope="module", params=["torch", pytest.param("half", marks=pytest.mark.slow), "onnx"])
+@pytest.fixture(
+    scope="module", params=["torch", *(pytest.param(name, marks=pytest.mark.slow) for name in ("half", "onnx"))]
+)
 def loaded(request, three, tmp_path_factory) -> BaseScorer:
     folder = tmp_path_factory.mktemp("panels") / "model"
     together = copy.copy(three[0]).with_panels(three[1:])
@@ -215,6 +217,7 @@ def test_scores_of_all_panels_from_the_command_line(uol, three, tmp_path):
     assert err.strip() == "uol: panel all: this model does not know it; it knows panel, hundred, ten"
 
 
+@pytest.mark.slow
 def test_scores_of_a_graph_and_of_gaussians_agree(three, tmp_path):
     pytest.importorskip("onnxruntime")
     export_onnx(copy.copy(three[0]).with_panels(three[1:]), tmp_path / "model")

@@ -70,14 +70,6 @@ def asked_type():
 LIMITS = Limits(images=8, image_bytes=2_000_000, body_bytes=4_000_000)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Tests that start a process with a model are slow."""
-    for item in items:
-        if {"asked", "serve"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker("slow")
-
-
 @pytest.fixture(scope="session")
 def asked():
     """The default model with usual limits, but few images in a request."""

@@ -71,6 +71,7 @@ def test_wrong_calls_are_one_line(uol, tmp_path):
     assert (code, words.count("\n")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_without_its_packages_the_command_names_them():
     hide = "import sys\nsys.modules['fastapi'] = None\nfrom uol.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", hide, "serve"], capture_output=True, text=True, check=False)
