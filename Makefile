@@ -25,10 +25,10 @@ demo: $(READY)
 	$(BIN)/uol demo --out uol-demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadscope
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 quick: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .
