@@ -23,7 +23,7 @@ from uol.study.scaling import thurstone
 from uol.study.simulate import draw_values
 
 Floats = npt.NDArray[np.float64]
-SPREADS = (0.75, 1.0, 1.5, 2.0)
+SPREADS = (1.0, 1.5, 2.0)
 CHECKPOINTS = 12
 
 
@@ -36,7 +36,7 @@ def simulate(
     pairs, outcomes = np.empty((0, 2), np.intp), np.empty(0, np.intp)
     nobody = np.empty((0, 2), np.intp)
     rounds: list[tuple[int, int]] = []
-    found = []
+    found: list[tuple[int, float, float, float]] = []
     while len(pairs) < votes:
         if adaptive:
             shown = batch(pairs[:, 0], pairs[:, 1], outcomes, images, nobody, trials, seed)

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, softmax
 
 from uol.order.order import Order
-from uol.order.scale_values import scale_values
+from uol.order.scale_values import ScaleValues, scale_values
 from uol.study.thurstone import ThurstoneFit, centred, fit_thurstone, normal_slope
 
 Floats = npt.NDArray[np.float64]
@@ -27,7 +27,8 @@ Indices = npt.NDArray[np.intp]
 NORMAL = 1.959963984540054
 _FIRST_PRIOR = 2.0
 _PRIORS = (0.05, 10.0)  # within which the prior's standard deviation is searched
-_ROUNDS, _CLOSE = 30, 0.01
+_ROUNDS, _CLOSE, _MOST_RATE = 30, 0.005, 0.9
+_NUDGE = 1.1  # of the prior, for the derivative by it
 _DRAWS = 32  # of the values of a choice, and as many mirrored
 _LONGEST = 1.0  # step, in logits
 _NODES, _STEPS = 9, 30  # of the quadrature over a difference, and of the search for the mean
@@ -36,6 +37,7 @@ _NODES, _STEPS = 9, 30  # of the quadrature over a difference, and of the search
 class ScaleFit(NamedTuple):
     """Values of n images with standard errors, (n,) each, their covariance (n, n), and what else was fitted.
 
+    The covariance is that of values whose prior is known; standard errors include that it was estimated.
     `delta` is the threshold of ties (0 without ties), `prior` the standard deviation of values that the votes suggest,
     `islands` the number of sets of images that share no vote, and `dispersion` (n,) Case III's standard deviations,
     whose squares add up to 1 in a comparison of two average images.
@@ -75,11 +77,13 @@ class RatingMeans(NamedTuple):
 def bradley_terry(first: npt.ArrayLike, second: npt.ArrayLike, outcome: npt.ArrayLike, images: int) -> ScaleFit:
     """Bradley-Terry values of votes; `outcome` is an `Order` from the first image's side, with or without ties."""
     i, j, order = (np.asarray(part, np.intp) for part in (first, second, outcome))
+    mode: ScaleValues | None = None
     last: ScaleFit | None = None
 
     def fit(prior: float) -> ScaleFit:
-        nonlocal last
-        mode = scale_values(i, j, order, images, prior, None if last is None else last.value)
+        nonlocal last, mode
+        if last is None or mode is None or mode.delta:  # without ties, only the first search needs the mode
+            mode = scale_values(i, j, order, images, prior, None if last is None else last.value)
         start = mode if last is None else last
         slope = partial(_logistic_slope, outcome=order, delta=mode.delta)
         last = _averaged(slope, i, j, start.value, start.covariance, prior, mode.delta, mode.islands)
@@ -108,13 +112,17 @@ def thurstone(
         raise ValueError(f"Thurstone's case {case}: choose 3 or 5")
     i, j, order = (np.asarray(part, np.intp) for part in (first, second, outcome))
     islands = count_islands(np.stack([i, j], 1), images)
-    last: ThurstoneFit | None = None
+    mode: ThurstoneFit | None = None
+    last: ScaleFit | None = None
 
     def fit(prior: float) -> ScaleFit:
-        nonlocal last
-        last = fit_thurstone(i, j, order, images, prior, start=last)
-        slope = partial(normal_slope, outcome=order, delta=last.delta)
-        return _averaged(slope, i, j, last.value, last.covariance, prior, last.delta, islands)
+        nonlocal last, mode
+        if last is None or mode is None or mode.delta:
+            mode = fit_thurstone(i, j, order, images, prior, start=mode)
+        start = mode if last is None else last
+        slope = partial(normal_slope, outcome=order, delta=mode.delta)
+        last = _averaged(slope, i, j, start.value, start.covariance, prior, mode.delta, islands)
+        return last
 
     found = _with_fitted_prior(fit)
     if case == 5 and ratings is None:
@@ -234,19 +242,34 @@ def _averaged(
 
 
 def _with_fitted_prior(fit: Callable[[float], ScaleFit]) -> ScaleFit:
-    """The fit whose prior agrees with its values: MacKay's fixed point σ² = Σ s² / (n − 1 − Σ C_ii / σ²).
+    """The fit whose prior agrees with its values: MacKay's fixed point σ² = Σ s² / γ, γ = n − 1 − Σ C_ii / σ².
 
-    The divisor is how many values the votes determine. Where they determine none, the prior stays as it was.
+    γ is how many values the votes determine. The error of σ is part of the errors of the values: its logarithm has a
+    variance of about 1 / 2γ, and moves the values by ∂s/∂log σ (Kass and Steffey 1989).
     """
-    prior = _FIRST_PRIOR
+    prior, step = _FIRST_PRIOR, 0.0
     found = fit(prior)
     for _ in range(_ROUNDS):
-        freedom = len(found.value) - 1 - float(np.trace(found.covariance)) / prior**2
-        if freedom <= 1e-6:
+        before, step = step, _next_prior(found) - np.log(prior)
+        if abs(step) <= _CLOSE:
             break
-        better = float(np.clip(np.sqrt(np.square(found.value).sum() / freedom), *_PRIORS))
-        if abs(better - prior) <= _CLOSE * prior:
-            break
-        prior = better
+        rate = step / before if before else 0.0
+        jump = step / (1 - rate) if 0 < rate < _MOST_RATE else step  # where steps shrink evenly, their sum is known
+        prior = float(np.clip(prior * np.exp(np.clip(jump, -1, 1)), *_PRIORS))
         found = fit(prior)
-    return found
+    moved = (fit(_NUDGE * prior).value - found.value) / np.log(_NUDGE)
+    variance = np.diag(found.covariance) + np.square(moved) / (2 * max(_determined(found), 2.0))
+    return found._replace(standard_error=np.sqrt(np.maximum(variance, 0.0)))
+
+
+def _determined(found: ScaleFit) -> float:
+    """How many values the votes determine: γ = n − 1 − Σ C_ii / σ²."""
+    return len(found.value) - 1 - float(np.trace(found.covariance)) / found.prior**2
+
+
+def _next_prior(found: ScaleFit) -> float:
+    """The logarithm of the prior that the values suggest; that of the fit where the votes determine nothing."""
+    freedom, squares = _determined(found), float(np.square(found.value).sum())
+    if freedom <= 1e-6 or squares == 0:
+        return float(np.log(found.prior))
+    return float(np.log(np.clip(np.sqrt(squares / freedom), *_PRIORS)))
