@@ -19,7 +19,11 @@ OF_TRAINING = frozenset({"lightning", "timm", "torch", "torchvision"})  # packag
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, which has an s unless the number is 1: "1 image", "2 images"."""
+    """A number with its noun, which has an s unless the number is 1: "1 image", "2 images".
+
+    >>> counted(1, "image"), counted(2, "image")
+    ('1 image', '2 images')
+    """
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

@@ -48,7 +48,11 @@ def info(name: str) -> DatasetInfo:
 
 
 def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) -> RatedImages:
-    """Load a data set by name from the folder of its official download; `synthetic` needs no folder."""
+    """Load a data set by name from the folder of its official download; `synthetic` needs no folder.
+
+    >>> len(load("synthetic", n=20, test=5, size=16))
+    20
+    """
     known = info(name)
     if known.needs_folder and root is None:
         raise CallError(f"{name} needs a folder: {known.expects}")

@@ -37,7 +37,13 @@ class Estimates(NamedTuple):
 
 
 def probabilities(difference: npt.ArrayLike, model: BradleyTerry) -> Floats:
-    """P(less), P(similar), P(greater) for score differences s − r: (...,) → (..., 3)."""
+    """P(less), P(similar), P(greater) for score differences s − r: (...,) → (..., 3).
+
+    >>> probabilities([-1.0, 0.0, 1.0], BradleyTerry(k=4.0, delta=0.8)).round(2)
+    array([[0.96, 0.03, 0.01],
+           [0.31, 0.38, 0.31],
+           [0.01, 0.03, 0.96]])
+    """
     x = model.k * np.asarray(difference, np.float64)
     less, greater = expit(-x - model.delta), expit(x - model.delta)
     similar = expit(model.delta - x) * expit(model.delta + x) * -np.expm1(-2 * model.delta)
@@ -66,6 +72,11 @@ def estimate(
     An image that wins (loses) every comparison has its maximum at infinity: it gets the upper (lower) bound. Without
     `bounds` they are the references' range widened by a tenth on either side. Standard errors are at most the width
     of the bounds. `weights` (R,) or (N, R) count each comparison; 0 leaves it out.
+
+    >>> references = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> answers = [[Order.GREATER, Order.GREATER, Order.SIMILAR, Order.LESS, Order.LESS]]
+    >>> estimate(answers, references, BradleyTerry(k=4.0, delta=0.8)).value.round(2)
+    array([3.])
     """
     r = np.asarray(references, np.float64)
     if r.size == 0:

@@ -22,6 +22,9 @@ def estimate_by_consistency(
     Outcomes (N, R) as `Order` values from the image's side, or (N, R, 3) as probabilities, which vote in parts. The
     candidates lie `step` apart within `bounds`. Where references are few or missing in a part of the scale, no score
     there can win: the reason why the paper prefers Bradley-Terry.
+
+    >>> estimate_by_consistency([[2, 1, 0]], [2.0, 3.0, 4.0], threshold=0.2, bounds=(1, 5)).round(2)
+    array([3.])
     """
     outcomes = np.asarray(outcomes)
     votes_cast = outcomes.astype(np.float64) if outcomes.ndim == 3 else np.eye(3)[outcomes.astype(np.intp)]

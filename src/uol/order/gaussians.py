@@ -61,6 +61,11 @@ def wasserstein_distance(first: Gaussians, second: Gaussians) -> Tensor:
 
     Equation 6 with σ the standard deviations, which makes it the true distance. Its gradient at distance zero, where
     the square root has none, is taken as zero.
+
+    >>> one = Gaussians(torch.tensor([[0.0, 0.0]]), torch.zeros(1, 2))
+    >>> two = Gaussians(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2))
+    >>> wasserstein_distance(one, two)
+    tensor([5.])
     """
     squared = (first.mean - second.mean).square().sum(-1) + (first.deviation - second.deviation).square().sum(-1)
     apart = squared > 0
@@ -71,6 +76,9 @@ def dispersion_degree(log_variance: Tensor) -> Tensor:
     """How widely an image is perceived: √Σⱼ|Σⱼⱼ| (equation 3, as printed): (N,).
 
     Computed on the log scale, so that no variance is too small or too large.
+
+    >>> dispersion_degree(torch.log(torch.tensor([[9.0, 16.0]])))
+    tensor([5.])
     """
     return (0.5 * log_variance.logsumexp(-1)).exp()
 

@@ -28,6 +28,9 @@ def order_target(difference: Tensor, threshold: float, error: Tensor) -> Tensor:
     The means of a finite panel are uncertain: with `error` the standard error of the difference, the true one lies
     above θ with probability Φ((Δ − θ)/s) and below −θ with Φ((−Δ − θ)/s). An error of 0 gives the hard order of
     equation 1, where a difference of exactly θ is similar.
+
+    >>> order_target(torch.tensor([-1.0, 0.1, 1.0]), threshold=0.2, error=torch.zeros(3)).argmax(-1)
+    tensor([0, 1, 2])
     """
     spread = error.clamp_min(TOLERANCE / 10)
     greater = torch.special.ndtr((difference - threshold - TOLERANCE) / spread)

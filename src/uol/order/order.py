@@ -50,14 +50,22 @@ class Triplets(NamedTuple):
 
 
 def order_of(first: npt.ArrayLike, second: npt.ArrayLike, threshold: float) -> Integers:
-    """The order of two scores: SIMILAR where |y₁ − y₂| ≤ θ, else LESS or GREATER (equation 1)."""
+    """The order of two scores: SIMILAR where |y₁ − y₂| ≤ θ, else LESS or GREATER (equation 1).
+
+    >>> order_of([1.0, 3.0, 4.5], 3.1, threshold=0.2)
+    array([0, 1, 2])
+    """
     difference = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     similar = np.abs(difference) <= threshold + TOLERANCE
     return np.where(similar, Order.SIMILAR, np.where(difference < 0, Order.LESS, Order.GREATER)).astype(np.int64)
 
 
 def order_accuracy(truth: npt.ArrayLike, predicted: npt.ArrayLike, threshold: float) -> float:
-    """Share of all pairs whose predicted scores stand in the right ternary order; NaN for a single image."""
+    """Share of all pairs whose predicted scores stand in the right ternary order; NaN for a single image.
+
+    >>> order_accuracy([1, 2, 3], [1.1, 2.9, 2.0], threshold=0.2) == 2 / 3
+    True
+    """
     sides = np.asarray(truth, np.float64), np.asarray(predicted, np.float64)
     count, right = len(sides[0]), 0
     for start in range(0, count, _ROWS):
@@ -78,6 +86,10 @@ def balanced_pairs(scores: npt.ArrayLike, threshold: float, limit: int, rng: np.
     No pair is chosen twice and no image is in more than `limit` pairs. Batches of one image have no pairs.
 
     scores (..., M) → arrays (..., ⌊M · limit / 2⌋), the most pairs there can be; the valid ones come first.
+
+    >>> pairs = balanced_pairs([1.0, 1.1, 3.0, 4.5], threshold=0.2, limit=2, rng=np.random.default_rng(0))
+    >>> pairs.first.shape  # ⌊4 images · 2 pairs / 2⌋ places
+    (4,)
     """
     scores = np.asarray(scores, np.float64)
     if limit < 1:
@@ -134,6 +146,10 @@ def hard_triplets(scores: npt.ArrayLike) -> Triplets:
     three images, or all distances equal) the triplet is not valid.
 
     scores (..., M) → arrays (..., M).
+
+    >>> triplets = hard_triplets([1.0, 2.0, 4.0])
+    >>> triplets.near, triplets.far
+    (array([1, 0, 1]), array([2, 2, 0]))
     """
     scores = np.asarray(scores, np.float64)
     M = scores.shape[-1]

@@ -30,6 +30,9 @@ def choose_references(
     """Indices of the references: of each score bin, min(nᵢ, `per_bin`) images at random, sorted by index.
 
     Bins start at multiples of `bin_width`, whatever the range of the scores.
+
+    >>> choose_references([1.01, 1.02, 1.03, 2.5], bin_width=0.1, per_bin=2)
+    array([0, 2, 3])
     """
     scores = np.asarray(scores, np.float64)
     rng = np.random.default_rng(seed)

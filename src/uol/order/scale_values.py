@@ -51,6 +51,10 @@ def scale_values(
 
     Maximises the log-likelihood plus the log-prior, which is concave; standard errors come from the inverse of the
     observed information, whose prior keeps it regular.
+
+    >>> found = scale_values([0, 0, 1], [1, 2, 2], [Order.GREATER] * 3, images=3)
+    >>> found.value.argsort()
+    array([2, 1, 0])
     """
     i, j, order = (np.asarray(part, np.intp) for part in (first, second, outcome))
     if order.size == 0:

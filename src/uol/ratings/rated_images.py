@@ -110,7 +110,12 @@ class RatedImages:
         )
 
     def rescaled(self, scale: Scale) -> RatedImages:
-        """The same images with scores, variances and levels mapped linearly to another scale."""
+        """The same images with scores, variances and levels mapped linearly to another scale.
+
+        >>> one = RatedImages("two faces", ["a.jpg", "b.jpg"], ["a", "b"], np.array([1.0, 10.0]), Scale(1, 10))
+        >>> one.rescaled(Scale(1, 5)).scores
+        array([1., 5.])
+        """
         factor = (scale.high - scale.low) / (self.scale.high - self.scale.low)
         return replace(
             self,

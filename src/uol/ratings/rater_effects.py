@@ -44,6 +44,10 @@ def adjusted_means(ratings: Ratings) -> Floats:
     Where everybody rated everything it is the plain mean; with gaps the plain mean depends on who rated an image.
     In each connected set of images and raters the mean leniency is 0. Few ratings by severe or lenient raters may take
     an adjusted mean a little outside the scale.
+
+    >>> ratings = Ratings.from_long(list("aabbc"), list("xyxyy"), [3, 5, 1, 3, 5])  # y is lenient by 2
+    >>> adjusted_means(ratings)
+    array([4., 2., 4.])
     """
     return np.asarray(np.nanmean(ratings.matrix - np.nan_to_num(leniency(ratings.matrix)), axis=1))
 

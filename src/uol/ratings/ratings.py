@@ -57,6 +57,11 @@ class Ratings:
         """Ratings from three columns, a row per rating, in order of first appearance.
 
         Empty ratings are dropped; a rater's several ratings of one image become their mean.
+
+        >>> ratings = Ratings.from_long(["a", "a", "b"], ["Ann", "Bob", "Ann"], [3, 4, 1])
+        >>> ratings.matrix
+        array([[ 3.,  4.],
+               [ 1., nan]])
         """
         if not len(images) == len(raters) == len(values):
             raise UolError(
@@ -77,7 +82,12 @@ class Ratings:
 
     @classmethod
     def from_wide(cls, frame: pd.DataFrame) -> Ratings:
-        """Ratings from a table indexed by image with a column per rater; raters who rated nothing are left out."""
+        """Ratings from a table indexed by image with a column per rater; raters who rated nothing are left out.
+
+        >>> table = pd.DataFrame({"Ann": [3, 1], "Bob": [4, None]}, index=["a", "b"])
+        >>> Ratings.from_wide(table).mean
+        array([3.5, 1. ])
+        """
         images, raters = _names(frame.index, "image"), _names(frame.columns, "rater")
         matrix = np.empty(frame.shape)
         for column in range(frame.shape[1]):
@@ -129,6 +139,9 @@ class Ratings:
         """Ratings of each image at each of the rising `levels`: (images, levels).
 
         A rating between two levels, such as the mean of two ratings, is shared between them so that the mean is kept.
+
+        >>> Ratings.from_long(["a", "a"], ["Ann", "Bob"], [3, 4]).histogram([1, 2, 3, 4, 5])
+        array([[0., 0., 1., 1., 0.]])
         """
         steps = np.asarray(levels, np.float64)
         if steps.ndim != 1 or steps.size == 0 or np.any(np.diff(steps) <= 0):

@@ -55,6 +55,10 @@ def icc(matrix: Floats) -> IntraclassCorrelation:
     ICC(2,1) = σ_a² / (σ_a² + σ_b² + σ_e²) with the variances of `rater_effects.variances`, and ICC(2,k) has
     (σ_b² + σ_e²) / k. Without gaps this is Shrout and Fleiss (1979), except for negative variances, which become 0.
     NaN where a variance is not defined, or nothing varies.
+
+    >>> found = icc(np.array([[1.0, 2, 1], [3, 4, 3], [5, 5, np.nan]]))
+    >>> round(found.single, 3), round(found.average, 3)
+    (0.914, 0.965)
     """
     sizes = np.sum(~np.isnan(drop_empty(matrix)), axis=1)
     return _intraclass(*variances(matrix), sizes)
@@ -112,6 +116,9 @@ def krippendorff_alpha(matrix: Floats, level: str = "interval") -> float:
     The package's coincidence table grows with the square of the number of different ratings; for a slider's ratings
     the interval α is taken from sums of squares instead: with m_u ≥ 2 ratings of image u and n = Σ m_u,
     D_o = 2/n Σ_u m_u SS_u / (m_u − 1) and D_e = 2 SS / (n − 1).
+
+    >>> round(krippendorff_alpha(np.array([[1.0, 2], [3, 4], [5, 5]])), 3)
+    0.875
     """
     _check_level(level)
     pairable = matrix[np.sum(~np.isnan(matrix), axis=1) > 1]
@@ -148,6 +155,11 @@ def split_half(matrix: Floats, draws: int = 100, seed: int = 0) -> SplitHalf:
     """Correlation of the image means of two random halves of the raters, over the images both halves rated.
 
     The Pearson correlation r is averaged over `draws` random halves; the whole panel's is 2r / (1 + r).
+
+    >>> rng = np.random.default_rng(0)
+    >>> ratings = rng.normal(size=(50, 1)) + rng.normal(size=(50, 12))
+    >>> round(split_half(ratings).spearman_brown, 2)
+    0.92
     """
     _check_draws(draws)
     matrix = drop_empty(matrix)

@@ -28,6 +28,10 @@ class Scale(NamedTuple):
         return max(2 - math.floor(math.log10(self.unit)), 0)
 
     def rescale(self, values: npt.ArrayLike, to: Scale) -> Floats:
-        """Map values linearly from this scale to another, as the paper does before comparing data sets."""
+        """Map values linearly from this scale to another, as the paper does before comparing data sets.
+
+        >>> Scale(1, 10).rescale([1, 5.5, 10], to=Scale(1, 5))
+        array([1., 3., 5.])
+        """
         factor = (to.high - to.low) / (self.high - self.low)
         return to.low + (np.asarray(values, np.float64) - self.low) * factor

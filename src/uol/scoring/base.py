@@ -139,6 +139,12 @@ class BaseScorer(ABC):
 
         Scores are on the scale of a panel that the model knows, by default its first. Their intervals are for the mean
         of that panel, or for that of a panel that nobody has seen.
+
+        >>> from uol.datasets.synthetic import load_synthetic
+        >>> faces = list(load_synthetic(n=4, test=2, size=256).images)
+        >>> scorer = BaseScorer.from_pretrained("uol-fast-scut5500")
+        >>> [score.low < score.value < score.high for score in scorer.score(faces[:2])]
+        [True, True]
         """
         from uol.scoring.released import open_model
 

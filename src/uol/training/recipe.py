@@ -219,13 +219,20 @@ def load_recipe(name: str | os.PathLike[str], changes: Mapping[str, Any] | None 
 
     A file may begin with `base:`, the name of a recipe that ships or a path relative to the file, and then contains
     only the settings that differ from that recipe.
+
+    >>> load_recipe("strong", {"epochs": 5}).epochs
+    5
     """
     recipe = check_recipe(_read(str(name)), str(name))
     return recipe.with_changes(changes) if changes else recipe
 
 
 def parse_changes(words: Iterable[str], init: str | None = None) -> dict[str, Any]:
-    """Changed settings, as --set name=value writes them, and those of --init."""
+    """Changed settings, as --set name=value writes them, and those of --init.
+
+    >>> parse_changes(["epochs=5", "model.backbone=resnet18"])
+    {'epochs': 5, 'model.backbone': 'resnet18'}
+    """
     values: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
