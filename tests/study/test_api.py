@@ -8,7 +8,9 @@ import pytest
 
 from served_study import ADMIN, Asked, answer_body, make_study
 from uol.errors import CallError
+from uol.study.answers import Trial
 from uol.study.server import check_access
+from uol.study.sessions import later_images
 
 
 @pytest.fixture
@@ -293,3 +295,37 @@ def test_a_public_address_needs_a_token_and_a_word_about_its_protection():
     with pytest.raises(CallError, match="without spaces"):
         check_access("127.0.0.1", "two words", None)
     assert check_access("0.0.0.0", "long-enough-token", "proxy") == "long-enough-token"
+
+
+# -------------------------------------------------------------------- adaptive pairs
+
+
+def test_adaptive_pairs_are_chosen_again_by_what_was_answered(open_study):
+    asked = open_study(images=12, trials=30, repeats=4, pairs={"choice": "adaptive"}, seed=2)
+    token, state = asked.enter()
+    session = asked.sessions.all()[0]
+    first = {trial.trial: trial.images for trial in session.trials}
+    while state["stage"] == "trial":
+        lighter = max(state["trial"]["images"], key=lambda key: asked.sessions.image(key))
+        body = {**answer_body(state), "answer": lighter}
+        state = asked.post("/v1/answers", token, json=body).json()["state"]
+        asked.sessions._chooser.submit(lambda: None).result()
+    answers = asked.store.answers()
+    assert [one.images for one in answers[:10]] == [first[one.trial] for one in answers[:10]]
+    assert sum(one.images != first[one.trial] for one in answers) > 5
+    pairs = [frozenset(one.images) for one in answers if one.kind == "trial"]
+    assert len(set(pairs)) == len(pairs) == 30
+    shown = {one.trial: one.images for one in answers}
+    assert all(shown[one.of] == one.images[::-1] for one in answers if one.kind == "repeat")
+    before = list(asked.store.trials())
+    assert before == [(session.name, trial) for trial in session.trials]
+    asked.store.rebuild()
+    assert list(asked.store.trials()) == before
+
+
+def test_old_pairs_stay_where_there_are_too_few_new_ones():
+    trials = [Trial(f"trial-{n}", n, "trial", (f"a{n}", "b")) for n in range(1, 5)]
+    assert later_images(trials, 2, [("a1", "b"), ("x", "y")]) == {}
+    assert later_images(trials, 2, [("b", "a1"), ("x", "y"), ("x", "z"), ("q", "r")]) == {
+        "trial-3": ("x", "y"), "trial-4": ("x", "z"),
+    }  # fmt: skip

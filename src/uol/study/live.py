@@ -99,8 +99,6 @@ class Live:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._lock = asyncio.Lock()
-        self._answers: list[Answer] = []
-        self._erasures = 0
         self._last: tuple[float, LiveAnswer] | None = None  # until when it is fresh
         self._reliable: tuple[float, list[Figure], float] = (-float("inf"), [], 0.0)
 
@@ -122,11 +120,11 @@ class Live:
 
     def answers_csv(self) -> str:
         """All answers as the table that `uol study export` writes."""
-        return frame_text(answer_table(self._sessions.study, self._sessions.store.answers()))
+        return frame_text(answer_table(self._sessions.study, self._sessions.answers()))
 
     def _compute(self) -> LiveAnswer:
         sessions, settings = self._sessions, self._sessions.study.settings
-        results = Results(sessions.study, self._read())
+        results = Results(sessions.study, sessions.answers())
         language, everybody = settings.languages[0], sessions.all()
         table = participant_table(results)
         reasons = dict(zip(table["participant"], table["reason"], strict=True)) if len(table) else {}
@@ -155,13 +153,6 @@ class Live:
             found = [Figure(name=name, value=value) for name, value in figures.items() if value is not None]
             self._reliable = (time.monotonic(), found, time.monotonic() - began)
         return found
-
-    def _read(self) -> list[Answer]:
-        """All answers; those that were read before are not read again."""
-        if self._erasures != self._sessions.erasures:
-            self._erasures, self._answers = self._sessions.erasures, []
-        self._answers += self._sessions.store.answers(after=len(self._answers))
-        return list(self._answers)
 
 
 def _scale(results: Results, sessions: Sessions) -> list[ScaleRow]:

@@ -10,8 +10,9 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -20,15 +21,16 @@ from sqlalchemy import Connection, insert, select
 
 from uol.errors import CallError
 from uol.study import tables
-from uol.study.answers import Trial, answered
+from uol.study.answers import Answer, Trial, answered
 from uol.study.folder import Study
 from uol.study.settings import SIMILAR
-from uol.study.store import Store
+from uol.study.store import Store, StoreError
 from uol.study.trials import choose_sets, is_correct, is_possible, participant_trials
 
 _TOKEN_BYTES = 24
 _CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without letters and digits that look alike
 _ACTIVE_SECONDS = 3600.0  # without an answer for longer, a participant has left
+_BATCH = 10  # answers after which a participant's adaptive pairs are chosen again
 
 
 class EntryError(CallError):
@@ -69,7 +71,9 @@ class Sessions:
 
     def __init__(self, study: Study, store: Store) -> None:
         self.study, self.store = study, store
-        self.erasures = 0
+        self._answers: list[Answer] = []
+        self._reading = threading.Lock()
+        self._chooser = ThreadPoolExecutor(1, "uol-study-chooser")
         self.enough: str | None = None  # why nobody else can enter, once the scale is precise enough
         self._by_token: dict[str, Session] = {}
         self._by_name: dict[str, Session] = {}
@@ -206,12 +210,38 @@ class Sessions:
     def _choose(self, number: int) -> list[tuple[str, ...]]:
         if self.study.settings.pairs.choice != "adaptive":
             return choose_sets(self.study, number)
-        waiting = [
+        return choose_sets(self.study, number, self.answers(), self._waiting())
+
+    def _waiting(self, chooses: Session | None = None) -> list[tuple[str, ...]]:
+        """The sets that people are about to judge, without those that are being chosen again."""
+        return [
             trial.images
             for session in self.all() if session.is_active()
-            for trial in session.trials[session.done :] if trial.kind == "trial"
+            for trial in session.trials[session.done : session.done + 2 if session is chooses else None]
+            if trial.kind == "trial"
         ]  # fmt: skip
-        return choose_sets(self.study, number, self.store.answers(), waiting)
+
+    def _choose_again(self, session: Session) -> None:
+        """Choose the pairs of an adaptive session that are not near yet, by all answers so far."""
+
+        def deal(connection: Connection) -> dict[str, tuple[str, ...]]:
+            fresh = later_images(session.trials, session.done + 2, sets) if session.state == "open" else {}
+            if fresh:
+                tables.append(connection, "deal", session.name, {"images": fresh}, tables.now())
+            return fresh
+
+        def dealt(fresh: dict[str, tuple[str, ...]]) -> None:
+            session.trials = [one._replace(images=fresh.get(one.trial, one.images)) for one in session.trials]
+
+        with suppress(StoreError):  # the session goes on with the pairs that it has
+            sets = choose_sets(self.study, session.number, self.answers(), self._waiting(session))
+            self.store.submit(deal, dealt).result()
+
+    def answers(self) -> list[Answer]:
+        """All answers so far, in the order in which they were saved; those that were read before are kept."""
+        with self._reading:
+            self._answers += self.store.answers(after=len(self._answers))
+            return list(self._answers)
 
     # ---------------------------------------------------------------- trials and answers
 
@@ -240,6 +270,8 @@ class Sessions:
             session.done, self.counting = place + 1, self.counting + record.counts
             if last:
                 session.state = "finished"
+            elif settings.pairs.choice == "adaptive" and (place + 1) % _BATCH == 0:
+                self._chooser.submit(self._choose_again, session)
 
         return self.store.save_answer(record, last, saved)
 
@@ -255,7 +287,9 @@ class Sessions:
             self.counting -= sum(trial.kind == "trial" for trial in session.trials[: session.done])
             self._by_token.pop(session.token, None)
             session.state, session.trials, session.done = "erased", [], 0
-        self.erasures += answers
+        if answers:
+            with self._reading:
+                self._answers = []
         return done
 
     def key(self, image: str) -> str:
@@ -280,6 +314,21 @@ class Sessions:
             return tables.append(connection, kind, session.name, data, tables.now())
 
         return self.store.submit(work, then)
+
+
+def later_images(trials: Sequence[Trial], begin: int, sets: Sequence[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """New images for the trials from `begin` on, by name: pairs that this participant has not seen, best first.
+
+    A repeat shows the pair that it repeats with the sides exchanged; practice and checks stay.
+    """
+    seen = {frozenset(trial.images) for trial in trials[:begin] if trial.kind == "trial"}
+    fresh = iter([images for images in sets if frozenset(images) not in seen])
+    due = [trial.trial for trial in trials[begin:] if trial.kind == "trial"]
+    found = dict(zip(due, fresh, strict=False))
+    if len(found) < len(due):  # too few pairs: the old ones stay, as no pair may come twice
+        return {}
+    again = [trial for trial in trials[begin:] if trial.kind == "repeat" and trial.of in found]
+    return found | {trial.trial: tuple(reversed(found[str(trial.of)])) for trial in again}
 
 
 def digest(token: str) -> str:

@@ -129,6 +129,10 @@ def _apply(
         row = {name: data[name] for name in ("participant", "number", "token", "language", "code")}
         connection.execute(insert(sessions).values(session=session, state="open", started=at, **row))
         _add_trials(connection, session, data["trials"])
+    elif kind == "deal":
+        for name, images in data["images"].items():
+            place = (trials.c.session == session, trials.c.trial == name)
+            connection.execute(update(trials).where(*place).values(images=images))
     elif kind == "erase":
         changes = {"state": "erased", "ended": at, "token": f"erased-{session}", "consented": None}
         connection.execute(update(sessions).where(sessions.c.session == session).values(**changes))
