@@ -259,7 +259,7 @@ def test_predictions_that_are_no_numbers_are_counted(tmp_path):
     table.loc[:2, "value"] = np.nan
     text = page(make_run(tmp_path / "run", table, metrics={}))
     assert "57 test images" in text
-    assert "3 predictions without a finite score or value" in text
+    assert "Left out without a finite score or value: 3 predictions." in text
     text = page(make_run(tmp_path / "diverged", table.assign(value=np.nan), metrics={}))
     assert "60 predictions without" in text
 

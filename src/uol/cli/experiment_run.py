@@ -108,7 +108,9 @@ def run(
     _show(done, as_json)
     failed = [outcome for outcome in done if outcome.state == "failed"]
     if failed:
-        raise UolError(f"{len(failed)} of {len(jobs)} networks failed; the first: {failed[0].job}: {failed[0].problem}")
+        raise UolError(
+            f"{len(failed)} of {counted(len(jobs), 'network')} failed; the first: {failed[0].job}: {failed[0].problem}"
+        )
 
 
 def _outcome(outcome: Outcome) -> str:

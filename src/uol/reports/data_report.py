@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from uol.errors import counted
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.reliability import rater_table
 from uol.ratings.stats import MOST_GROUPS, data_stats
@@ -87,9 +88,8 @@ def write_data_report(path: str | os.PathLike[str], rated: RatedImages, stats: d
         sections.append(
             Section("Notes of the loader", columns={"note": "note"}, rows=[{"note": n} for n in rated.notes])
         )
-    write_report(
-        path, f"Ratings: {rated.name}", f"{len(rated)} images, {stats['raters'] or 'unknown'} raters.", sections
-    )
+    raters = counted(stats["raters"], "rater") if stats["raters"] else "unknown raters"
+    write_report(path, f"Ratings: {rated.name}", f"{counted(len(rated), 'image')}, {raters}.", sections)
 
 
 def _distribution(rated: RatedImages) -> Figure:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uol.errors import counted
 from uol.ratings.scale import Scale
 from uol.ratings.stats import groupings
 from uol.reports import figures
@@ -73,7 +74,7 @@ def _title(runs: Sequence[Run]) -> str:
 
 def _lead(runs: Sequence[Run], pooled: pd.DataFrame | None) -> str:
     left_out = sum(run.left_out for run in runs)
-    broken = f" {left_out} predictions without a finite score or value are left out." if left_out else ""
+    broken = f" Left out without a finite score or value: {counted(left_out, 'prediction')}." if left_out else ""
     if pooled is None:
         return _unfinished(runs) + broken
     row = _figures_of(runs, pooled)

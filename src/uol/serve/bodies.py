@@ -15,7 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from uol.errors import CallError
+from uol.errors import CallError, counted
 from uol.images.framing import FramedFile
 from uol.images.read import ImageBytes
 from uol.serve.limits import FORMATS, MEGABYTE, Limits
@@ -178,7 +178,7 @@ def _box(text: str) -> Any:
 
 def _check_count(images: int, limits: Limits) -> None:
     if images > limits.images:
-        raise RefusedError(413, f"more than the {limits.images} images that a request may have")
+        raise RefusedError(413, f"more than the {counted(limits.images, 'image')} that a request may have")
 
 
 def _too_large(limits: Limits) -> str:
