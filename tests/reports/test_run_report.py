@@ -261,7 +261,7 @@ def test_predictions_that_are_no_numbers_are_counted(tmp_path):
     assert "57 test images" in text
     assert "Left out without a finite score or value: 3 predictions." in text
     text = page(make_run(tmp_path / "diverged", table.assign(value=np.nan), metrics={}))
-    assert "60 predictions without" in text
+    assert "Left out without a finite score or value: 60 predictions." in text
 
 
 @pytest.mark.slow
