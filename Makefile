@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 # The tests of the page need Debian's Chromium; without it they are skipped.
 browser: $(READY)
 	@command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
-	$(BIN)/python -m pytest tests/serve/test_server_page.py
+	$(BIN)/python -m pytest tests/serve/test_server_page.py tests/study/test_server_page.py
 
 demo: $(READY)
 	$(BIN)/uol demo --out uol-demo
@@ -56,6 +56,8 @@ bench: $(READY)
 bench-serve: $(READY)
 	$(BIN)/python benchmarks/serve_load.py
 	$(BIN)/python benchmarks/serve_fuzz.py
+	$(BIN)/python benchmarks/study_load.py
+	$(BIN)/python benchmarks/study_fuzz.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

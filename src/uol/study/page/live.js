@@ -51,7 +51,8 @@ function show(study) {
   showStopping(study);
   showScale(study);
   find("reliability").replaceChildren(...facts(study.reliability));
-  find("people").tBodies[0].replaceChildren(...study.people.map(person));
+  const people = [...study.people].sort((one, other) => other.flags.length - one.flags.length); // to look at first
+  find("people").tBodies[0].replaceChildren(...people.map(person));
   document.body.dataset.ready = "";
 }
 
