@@ -16,7 +16,18 @@ from uol.datasets.tables import find_column, read_table, texts
 from uol.errors import CallError, counted
 from uol.images.paths import find_images
 from uol.storage.files import replacing_folder
-from uol.study.folder import IMAGES, PAIRS, SETTINGS, Study, images_text, open_study, pairs_text
+from uol.storage.settings_text import read_yaml
+from uol.study.folder import (
+    IMAGES,
+    PAIRS,
+    SETTINGS,
+    Study,
+    check_settings,
+    check_study,
+    images_text,
+    open_study,
+    pairs_text,
+)
 from uol.study.settings import Kind, PairChoice
 
 _COPIED = "images"
@@ -52,6 +63,9 @@ def new_study(folder: Path, out: Path, wanted: Wanted, report: Callable[[str], N
     """Write a study folder for the images of a folder; nothing is left if something is wrong."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CallError(f"{out}: exists already; choose another folder for the study")
+    low, high = wanted.scale
+    if low >= high:
+        raise CallError(f"--scale {low} {high}: give the lowest rating first")
     base = folder.resolve()
     paths = [path for path in find_images(folder, report) if out.resolve() not in path.resolve().parents]
     names = [path.relative_to(folder).as_posix() for path in paths]
@@ -59,19 +73,20 @@ def new_study(folder: Path, out: Path, wanted: Wanted, report: Callable[[str], N
     if pairs:
         used = {name for pair in pairs for name in pair}
         names = [name for name in names if name in used]
+    place = _COPIED if wanted.copy else os.path.relpath(base, out.resolve())
+    text = settings_text(wanted, place, len(names))
+    settings = check_settings(read_yaml(text, str(out / SETTINGS)), str(out / SETTINGS))
+    check_study(Study(out, settings, {name: base / name for name in names}, pairs, people))
     with replacing_folder(out) as temporary:
         if wanted.copy:
             for name in names:
                 target = temporary / _COPIED / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(base / name, target)
-        place = _COPIED if wanted.copy else os.path.relpath(base, out.resolve())
         (temporary / IMAGES).write_text(images_text(dict(zip(names, names, strict=True))), encoding="utf-8")
         if pairs:
             (temporary / PAIRS).write_text(pairs_text(pairs, people), encoding="utf-8")
-        text = settings_text(wanted, place, len(names))
         (temporary / SETTINGS).write_text(text, encoding="utf-8")
-        open_study(temporary)  # the temporary folder has the same parent: relative paths hold
     return open_study(out)
 
 
