@@ -9,12 +9,15 @@ import typer
 
 from uol.cli.options import (
     AlsoOption,
+    ClusterOption,
     InitOption,
     JsonOption,
     MakeupTakesOption,
     MakeupVotesOption,
     OldTakesOption,
     OldVotesOption,
+    On,
+    OnOption,
     ResultsOption,
     SetOption,
     Takes,
@@ -45,12 +48,15 @@ def run(
     slim: Annotated[bool, typer.Option("--slim", help="Delete each network's checkpoint after its test.")] = False,
     add: Annotated[bool, typer.Option("--add", help="Add each result to the folder of results when finished.")] = False,
     results: ResultsOption = Path("results"),
+    on: OnOption = On.LOCAL,
+    per_gpu: Annotated[int, typer.Option("--per-gpu", help="With --on ray: networks that share a GPU.")] = 1,
+    cluster: ClusterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and test every row of an experiment on every fold, and on other data sets.
 
     Run the same command to resume; finished networks are not run again. Failures are reported, the remaining networks
-    are run, and the exit status is 1.
+    are run, and the exit status is 1. With --on ray, networks are trained next to each other.
 
     Example: uol experiment run modules --root SCUT-FBP5500_v2 --init vgg16.safetensors --also mebeauty=MEBeauty --add
     """
@@ -104,7 +110,12 @@ def run(
         reading=lambda what, images: progress_bar(f"reading {what}", images),
     )  # fmt: skip
     check_jobs(jobs, bench)
-    run_jobs(jobs, bench, notice, report)
+    if on is On.RAY:
+        from uol.scale.experiment_jobs import run_jobs_on_ray
+
+        run_jobs_on_ray(jobs, bench, notice, per_gpu, cluster)
+    else:
+        run_jobs(jobs, bench, notice, report)
     _show(done, as_json)
     failed = [outcome for outcome in done if outcome.state == "failed"]
     if failed:

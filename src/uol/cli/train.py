@@ -51,12 +51,17 @@ def train(
     changes: SetOption = None,
     panels: WithOption = None,
     read_panels: WithReadOption = None,
+    devices: Annotated[
+        int, typer.Option("--devices", help="GPUs (without any, processes) of each machine that train together.")
+    ] = 1,
+    nodes: Annotated[int, typer.Option("--nodes", help="Machines that train together.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Train a model on a data set and test it on the test images of the split.
 
     With --fold all, every fold has a folder in the run folder. Images of different panels (--with) are never compared;
-    the model has references for each panel (uol score --panel NAME), which is tested with them.
+    the model has references for each panel (uol score --panel NAME), which is tested with them. Several devices share
+    the images of each batch: the recipe's batch_size, and what is learnt, do not depend on their number.
 
     Example: uol train --data photos/ --table ratings.csv --init vgg16.safetensors --out runs/first
     """
@@ -66,13 +71,15 @@ def train(
     from uol.runs.multi_panel import PanelSplit
     from uol.runs.run import check_before_reading, starts_at_random
     from uol.runs.train_and_test import Origin, train_and_test
+    from uol.training import ranks
     from uol.training.recipe import load_recipe, parse_changes
 
     asked = parse_changes(changes or [], init)
     settings = load_recipe(recipe, asked)
     RunFolder(out).check_unlocked()
     RunFolder(out).check_free()
-    check_before_reading(settings, 1 + len(panels or []))
+    check_before_reading(settings, 1 + len(panels or []), devices * nodes)
+    ranks.launch(devices, nodes)
     rated = load(chosen)
     splits = choose_splits(rated, split)
     others = load_panels(rated, panels, read_panels)
@@ -90,10 +97,10 @@ def train(
         say(f"no split: all {images} train and none test; `uol data split` makes folds for --folds")
     if starts_at_random(settings) and not all(folder.finished for folder in folders.values()):
         say(f"random weights: {settings.model.backbone} starts untrained; --init timm or a file is strongly advised")
-    packed = _pack(rated, settings.model)
-    also = []
+    with ranks.first_rank_first():  # the others read what it caches
+        packed = _pack(rated, settings.model)
+        also = [PanelSplit(_pack(panel, settings.model), name, parts) for panel, name, parts in others]
     for panel, name, parts in others:
-        also.append(PanelSplit(_pack(panel, settings.model), name, parts))
         say(f"also trained on {panel.name}, {name}: {counted(len(parts.train), 'image')}")
     rows: list[dict[str, Any]] = []
     for name, parts in splits.items():

@@ -152,20 +152,25 @@ def run_jobs(
     outcomes = []
     for number, job in enumerate(jobs, 1):
         report_job(number, job)
-        begun = time.monotonic()
-        try:
-            state, result = run_job(job, bench, report)
-            outcome = Outcome(job, state, result, time.monotonic() - begun)
-        except Exception as error:  # whatever it is, the other networks do not depend on it
-            lines = str(error).splitlines() or [""]
-            problem = lines[0] if isinstance(error, UolError) else f"{type(error).__name__}: {lines[0]}"
-            outcome = Outcome(job, "failed", None, time.monotonic() - begun, problem)
+        outcome = attempt(job, bench, report)
         outcomes.append(outcome)
         report_job(number, outcome)
         if torch.cuda.is_available():
             gc.collect()  # a recorded step keeps its memory until then
             torch.cuda.empty_cache()
     return outcomes
+
+
+def attempt(job: Job, bench: Bench, report: Callable[[EpochReport], None] | None = None) -> Outcome:
+    """Run a job; a failure is an outcome."""
+    begun = time.monotonic()
+    try:
+        state, result = run_job(job, bench, report)
+        return Outcome(job, state, result, time.monotonic() - begun)
+    except Exception as error:  # whatever it is, the other networks do not depend on it
+        lines = str(error).splitlines() or [""]
+        problem = lines[0] if isinstance(error, UolError) else f"{type(error).__name__}: {lines[0]}"
+        return Outcome(job, "failed", None, time.monotonic() - begun, problem)
 
 
 def run_job(job: Job, bench: Bench, report: Callable[[EpochReport], None] | None = None) -> tuple[State, Result | None]:

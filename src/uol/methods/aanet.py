@@ -29,6 +29,8 @@ class AaNet(ScoreMethod):
     A tenth of the images hide their attributes in training, so that people of whom nothing is known can be scored.
     """
 
+    shares_batches = False  # the filters of the backbone follow the attributes of a whole batch
+
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0) -> None:
         super().__init__(recipe, scale, levels)
         self.head = self.score_unit(self.model.width)

@@ -24,6 +24,7 @@ from uol.runs.folder import RunFolder
 from uol.scoring.released import find_teacher, weights_digest
 from uol.storage.csv_text import csv_text
 from uol.storage.files import write_text
+from uol.training import ranks
 from uol.training.checkpoint import read_progress
 from uol.training.loop import EpochReport, train
 from uol.training.method import Method
@@ -44,6 +45,7 @@ def run(
     """Train the recipe's method on packed images and return it ready to predict.
 
     `folder` keeps the recipe, the losses per epoch and a checkpoint; the same call on it resumes a run that stopped.
+    Of several ranks that train together, the first alone writes, and returns a method that can predict.
     """
     for panel in packed.panels:
         _check_ratings(panel.rated)
@@ -67,12 +69,15 @@ def run(
         if report is not None:
             report(epoch)
 
-    with contextlib.nullcontext() if kept is None else kept.locked():
-        if kept is not None:
+    first = ranks.is_first()
+    with contextlib.nullcontext() if kept is None or not first else kept.locked():
+        if kept is not None and first:
             _claim(kept, recipe, images, learnt)
             reports += epochs_so_far(kept, recipe)
-        train(method, training, recipe, None if kept is None else kept.checkpoint, note, accelerator, held_out, learnt)
-    method.finish(training, held_out)
+        checkpoint = None if kept is None else kept.checkpoint
+        train(method, training, recipe, checkpoint, note if first else None, accelerator, held_out, learnt)
+    if first:
+        method.finish(training, held_out)
     return method
 
 
@@ -103,9 +108,11 @@ def check_method(recipe: Recipe, panels: int) -> None:
         raise CallError(f"method {recipe.method} is trained on one panel; several can train {able}")
 
 
-def check_before_reading(recipe: Recipe, panels: int = 1) -> None:
+def check_before_reading(recipe: Recipe, panels: int = 1, devices: int = 1) -> None:
     """Find what cannot be trained before images are read and faces are found, which may take minutes."""
     check_method(recipe, panels)
+    if devices > 1 and not methods.find(recipe.method).shares_batches:
+        raise CallError(f"method {recipe.method} is trained on one device")
     methods.find(recipe.method).check(recipe)
     for backbone in filter(None, (recipe.model.backbone, recipe.second_backbone)):
         if not timm.is_model(backbone):

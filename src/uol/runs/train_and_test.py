@@ -26,6 +26,7 @@ from uol.runs.result import Name, Result, same_division
 from uol.runs.run import epochs_so_far, run
 from uol.storage import provenance
 from uol.storage.files import plain, write_json
+from uol.training import ranks
 from uol.training.loop import EpochReport
 from uol.training.method import Method
 from uol.training.packed import PackedImages
@@ -63,10 +64,13 @@ def train_and_test(
     code = provenance.commit()
     pixels = packed.checksum
     done = finished(kept, packed.rated, pixels, name, recipe, others, split)
-    if done is not None:
+    if ranks.agree(done is not None):
         return done
     training, rows = gather(panels)
     own = recipe.for_split(name)
+    if not ranks.is_first():
+        run(training, own, folder)
+        return None
     for panel, used in zip(panels, rows, strict=True):
         check_teachers(own, panel.packed.rated, panel.name, panel.split, used)
     teachers = teachers_used(own.teachers)  # now: their folders may change while the pupil is trained

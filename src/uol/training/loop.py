@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import time
@@ -16,6 +15,7 @@ from lightning.fabric import Fabric
 
 from uol.errors import UolError
 from uol.order.norms import normalised_by_batch
+from uol.training import ranks
 from uol.training.batches import Batch, Feed, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.packed import PackedImages
@@ -56,7 +56,8 @@ def train(
 
     Every random draw of an epoch depends only on the seed and the epoch's number: on the CPU, a run that was killed and
     resumed has exactly the weights of an uninterrupted one. `held_out` images only measure the loss. `learnt`
-    identifies the training data in the checkpoint; the default is the images' fingerprint.
+    identifies the training data in the checkpoint; the default is the images' fingerprint. If several ranks were
+    launched (`uol.training.ranks`), all call this; the first writes the checkpoint, and all read it to resume.
     """
     fabric = _fabric(accelerator, recipe)
     on_gpu = fabric.device.type == "cuda"
@@ -86,9 +87,11 @@ def _train(
     learnt: str,
 ) -> None:
     trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    _, optimizer = fabric.setup(method, make_optimizer(method, recipe, fabric.device))
+    ranks.check_shares(min(recipe.batch_size, len(data)))
+    wrapped, optimizer = fabric.setup(method, make_optimizer(method, recipe, fabric.device))
+    network = method if ranks.count() == 1 else wrapped._forward_module  # DDP, without Fabric's rounding of scores
     start = 0
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and ranks.agree(checkpoint.exists()):
         start = load_checkpoint(checkpoint, method, optimizer.optimizer)
     if start == recipe.epochs:
         return
@@ -99,13 +102,14 @@ def _train(
     schedule = [learning_rate(step, total, recipe) for step in range(total)]
     engine = choose_engine(recipe, fabric.device, total)
     feed = Feed(data, recipe, fabric.device, known=method.known_of(data))
-    stepper = Stepper(fabric, method, optimizer, feed, schedule, engine)
+    stepper = Stepper(fabric, network, method, optimizer, feed, schedule, engine)
     checks: list[Batch] = []
     if held_out is not None and recipe.validate_every:
         checks = fixed_batches(held_out, recipe, fabric.device, method.known_of(held_out))
-    writer = None if checkpoint is None else CheckpointWriter(checkpoint, method, optimizer.optimizer)
+    keeps = checkpoint is not None and ranks.is_first()
+    writer = None if checkpoint is None or not keeps else CheckpointWriter(checkpoint, method, optimizer.optimizer)
     settings = dump_recipe(recipe)
-    with writer or nullcontext():
+    with writer or nullcontext(), ranks.shared_images(method):
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
             torch.manual_seed((recipe.seed << 20) + epoch)
@@ -133,14 +137,12 @@ def _train(
 
 
 def _fabric(accelerator: str, recipe: Recipe) -> Fabric:
-    for name in ("lightning.fabric", "lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # its messages do not concern users
     if accelerator == "auto":
         accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     precision: Any = recipe.precision
     if precision == "auto":
         precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
-    return Fabric(accelerator=accelerator, devices=1, precision=precision)
+    return ranks.make_fabric(accelerator, precision)
 
 
 @torch.no_grad()

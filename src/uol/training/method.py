@@ -37,6 +37,7 @@ class Method(nn.Module, ABC):
     takes_teachers = False
     takes_landmarks = False
     uses_histogram = False
+    shares_batches = True  # several devices may each compute the feature maps of a share of a batch
 
     def __init__(self, recipe: Recipe, scale: Scale, levels: int = 0, panels: int = 1) -> None:
         """`levels` is the number of rating levels in the batches' histograms, 0 if they are unknown.

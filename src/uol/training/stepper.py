@@ -18,6 +18,7 @@ from timm.optim import param_groups_layer_decay
 from torch import Tensor, nn
 
 from uol.order.backbones import Backbone
+from uol.training import ranks
 from uol.training.augmentation import augment_and_note
 from uol.training.batches import EpochPlan, Feed
 from uol.training.recipe import Recipe
@@ -41,7 +42,7 @@ _WARM_UP = 11  # steps before recording, in which CUDA chooses algorithms and al
 
 def choose_engine(recipe: Recipe, device: torch.device, steps: int) -> Engine:
     """The engine that a recipe names, or for "auto" the one that finishes first."""
-    if device.type != "cuda":
+    if device.type != "cuda" or ranks.count() > 1:
         return "eager"
     if recipe.engine != "auto":
         return recipe.engine
@@ -54,13 +55,15 @@ class Stepper:
     def __init__(
         self,
         fabric: Fabric,
+        network: nn.Module,
         method: Method,
         optimizer: _FabricOptimizer,
         feed: Feed,
         schedule: list[float],
         engine: Engine,
     ) -> None:
-        self._fabric, self._method, self._optimizer, self._feed = fabric, method, optimizer, feed
+        """`network` is the method, or its wrapper that averages gradients over ranks."""
+        self._fabric, self._network, self._optimizer, self._feed = fabric, network, optimizer, feed
         self._rates: list[tuple[Tensor, float]] = [(group["lr"], group[_SHARE]) for group in optimizer.param_groups]
         self._schedule = torch.tensor(schedule, dtype=torch.float32, device=fabric.device)
         self._number = torch.zeros(1, dtype=torch.int64, device=fabric.device)
@@ -97,7 +100,7 @@ class Stepper:
             kept.copy_(rate * share)
         self._optimizer.zero_grad(set_to_none=True)
         with self._fabric.autocast():  # not Fabric's wrapper of the network, which would also round scores to bfloat16
-            losses: dict[str, Tensor] = self._method(self._feed.batch())
+            losses: dict[str, Tensor] = self._network(self._feed.batch())
         self._fabric.backward(losses["total"])
         self._optimizer.step()
         for name, value in losses.items():  # summed on the device: no step waits for a number

@@ -1,0 +1,81 @@
+"""Two processes train one network as one process does, and one continues what two began."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from quick import quick_recipe
+from uol.errors import CallError
+from uol.runs.run import check_before_reading
+from uol.training import ranks
+
+TESTS = Path(__file__).parents[1]
+# Not Adam: it divides by the size of a gradient, and makes a step of full length of what is rounding alone.
+SETTINGS = {"batch_size": 15, "optimizer": "sgd", "learning_rate": 0.001}
+
+
+def trained(devices, checkpoint, epochs=3):
+    """Train on ranks, and the reports of the first rank."""
+    call = [sys.executable, TESTS / "train_on_ranks.py", devices, checkpoint, epochs, json.dumps(SETTINGS)]
+    path = f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    ended = subprocess.run(
+        [str(word) for word in call], capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": path}
+    )
+    assert ended.returncode == 0, ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
+
+
+def check_same(first, second):
+    """The weights of two checkpoints are the same to 1e-5."""
+    one, other = load_file(first), load_file(second)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert (one[name].double() - other[name].double()).abs().max() < 1e-5, name
+
+
+@pytest.mark.slow
+def test_two_ranks_train_as_one_and_one_resumes_what_two_began(tmp_path):
+    alone, both, resumed = (tmp_path / f"{name}.safetensors" for name in ("alone", "both", "resumed"))
+    reports = trained(1, alone)
+    shared = trained(2, both)
+    check_same(alone, both)
+    for (epoch, losses, held_out), (epoch_2, losses_2, held_out_2) in zip(reports, shared, strict=True):
+        assert epoch == epoch_2
+        assert losses == pytest.approx(losses_2, abs=1e-5)
+        assert held_out == pytest.approx(held_out_2, abs=1e-5, nan_ok=True)
+    assert [epoch for epoch, _, _ in trained(2, resumed, 1)] == [1]
+    assert [epoch for epoch, _, _ in trained(1, resumed)] == [2, 3]
+    check_same(alone, resumed)
+
+
+@pytest.mark.slow
+def test_uol_train_on_two_devices_makes_one_model(tmp_path):
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text(json.dumps(quick_recipe(epochs=1).model_dump(mode="json")))
+    call = [sys.executable, "-m", "uol", "train", "--data", "synthetic", "--recipe", recipe, "--out", tmp_path / "run"]
+    ended = subprocess.run(
+        [str(word) for word in (*call, "--devices", 2, "--json")], capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)[0]["images"] == 500  # once: the second process prints nothing
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
+    assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 2
+
+
+def test_one_process_launches_nothing():
+    ranks.launch(1, 1)
+    assert (ranks.count(), ranks.is_first(), ranks.agree("x")) == (1, True, "x")
+    with pytest.raises(CallError, match="at least 1"):
+        ranks.launch(0, 1)
+
+
+def test_a_method_that_needs_whole_batches_is_refused():
+    with pytest.raises(CallError, match="aanet is trained on one device"):
+        check_before_reading(quick_recipe(method="aanet"), devices=2)
