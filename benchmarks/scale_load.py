@@ -145,7 +145,7 @@ def _on_ray(photographs: Path, out: Path, model: str, images: int) -> dict[str, 
     quarter = next((sample for sample in samples if sample.images >= images / 4), samples[-1])
     end = max(samples, key=lambda sample: (sample.images, sample.workers_mb))
     _check_once(out, images)
-    return summary | {
+    return dict(summary) | {
         "whole_command_seconds": round(time.perf_counter() - began, 1),
         "processor_ms_per_image": round(1000 * busy / images, 3),
         "memory": {f"at {sample.images} images": sample._asdict() for sample in (quarter, end)},
@@ -224,7 +224,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 def _check_once(out: Path, images: int) -> None:
-    from pyarrow import parquet
+    from pyarrow import parquet  # type: ignore[import-untyped]
 
     parts = sorted(out.rglob("part-*.parquet"))
     found = Counter(key for part in parts for key in parquet.read_table(part, columns=["key"])["key"].to_pylist())

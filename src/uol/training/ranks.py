@@ -138,8 +138,8 @@ def _gathered_maps(feature_maps: Callable[[Tensor], Any], images: Tensor) -> Any
         maps = feature_maps(shares[dist.get_rank()])
     sizes = [len(share) for share in shares]
     if isinstance(maps, Tensor):
-        return _Gather.apply(maps, sizes)  # type: ignore[no-untyped-call]
-    return [_Gather.apply(one, sizes) for one in maps]  # type: ignore[no-untyped-call]
+        return _Gather.apply(maps, sizes)
+    return [_Gather.apply(one, sizes) for one in maps]
 
 
 class _Gather(torch.autograd.Function):
@@ -157,7 +157,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None]:
         gradient = cast(Tensor, gradients[0])
-        return gradient.split(ctx.sizes)[dist.get_rank()] * len(ctx.sizes), None
+        return torch.split(gradient, ctx.sizes)[dist.get_rank()] * len(ctx.sizes), None
 
 
 class _Sum(torch.autograd.Function):
@@ -177,7 +177,7 @@ class _Sum(torch.autograd.Function):
 
 
 def _sum(values: Tensor) -> Tensor:
-    return cast(Tensor, _Sum.apply(values))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _Sum.apply(values))
 
 
 def _batch_norm(
