@@ -17,8 +17,8 @@ import subprocess
 import sys
 
 import torch
-from training import packed
 
+from training import packed
 from uol import methods
 from uol.training import ranks
 from uol.training.loop import EpochReport, train
