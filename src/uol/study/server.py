@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import sys
 from typing import Literal
 
 from uol.errors import CallError
@@ -15,6 +16,7 @@ from uol.study.sessions import Sessions
 
 Protection = Literal["proxy", "network"]
 _SHORTEST_TOKEN = 12
+_SWITCH_SECONDS = 0.001  # after which the thread that writes may interrupt others: participants wait for it
 
 
 def check_access(host: str, token: str | None, protection: Protection | None) -> str:
@@ -40,6 +42,7 @@ def serve_study(
     sessions: Sessions, listening: socket.socket, host: str, admin_token: str, more_hosts: tuple[str, ...] = ()
 ) -> None:
     """Answer participants until the process is asked to end."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     log = Log()
     app = create_app(sessions, admin_token, allowed_hosts(host, more_hosts), log.write)
     try:
