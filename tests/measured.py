@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from uol.experiments.leave_one_out import LeftOut
 from uol.runs.result import Result
 
 
@@ -127,3 +128,16 @@ def measured(split: str = "fold-1", seed: int = 0, pc: float | None = 0.9, **cha
 def five_folds(seed: int = 0, **changes: Any) -> list[Result]:
     """Five folds with correlations of .90 to .94."""
     return [measured(f"fold-{k}", seed, 0.89 + k / 100, **changes) for k in range(1, 6)]
+
+
+def left_out_result(left_out: str, readings: dict[str, float], recipe: str = "paper") -> LeftOut:
+    """What a network of the panels that read measured on a panel left out, with correlations by these."""
+    made = values()["provenance"]
+    panels = [made["data"] | {"name": name, "split": "whole", "left_out": 0, "test": 0} for name in readings]
+    found = {name: elsewhere(pc, groups=groups(pc), replicates={"pc": replicates(pc)["pc"], "mae": None, "rmse": None})
+             for name, pc in readings.items()}  # fmt: skip
+    several = {"panels": panels} if len(panels) > 1 else {}
+    return LeftOut.model_validate(
+        {"experiment": "leave-one-out", "method": "uol", "recipe": recipe, "left_out": left_out, "seed": 0}
+        | {"readings": found, "provenance": made | {"data": made["data"] | {"name": next(iter(readings))}} | several}
+    )

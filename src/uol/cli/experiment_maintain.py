@@ -114,16 +114,22 @@ def release(
     run: Annotated[Path, typer.Argument(help="A run on all images of a data set: uol train --split whole.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder; its name is the model's name.")],
     recipe: Annotated[str, typer.Option("--recipe", help="The recipe whose figures on the folds go into the card.")],
+    left_out: Annotated[
+        str | None,
+        typer.Option("--left-out", help="The recipe whose results on panels left out choose the default panel."),
+    ] = None,
     results: ResultsOption = Path("results"),
 ) -> None:
     """For maintainers of the result tables: make a model to ship, with 16-bit weights, ONNX graphs and a card.
+
+    A model of several panels answers by default for the panel that predicts panels left out best.
 
     Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
     """
     from uol.experiments.release import release as make
 
     check_results(results)
-    size, difference = make(run, out, recipe, results)
+    size, difference = make(run, out, recipe, results, left_out)
     say(f"model: {out}, {size / 1e6:.1f} MB; graphs differ from PyTorch by at most {difference:.1g}")
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uol.errors import CallError, UolError
 from uol.experiments.anchoring_curve import Anchoring, read_anchorings
+from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by
+from uol.experiments.leave_one_out import LeftOut
+from uol.experiments.release_panels import best_reader, left_out_of, licences, panels_card, with_first
 from uol.experiments.rows import Row, make_rows, of_one_seed
 from uol.experiments.summary_tables import CHOSEN_ON
 from uol.reports.formats import format_interval, markdown
 from uol.runs.folder import RunFolder
-from uol.runs.groups import group_means
-from uol.runs.result import Result, is_fold
+from uol.runs.result import Data, Result, is_fold
 from uol.runs.result_checks import other_setting, read_results
 from uol.scoring.cards import metadata
 from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
@@ -25,7 +26,6 @@ from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
 
 FIVE = 5  # folds
-LICENCE = "non-commercial-research"
 _WATTS = {"H200": 700, "H100": 700, "A100": 400}
 _WITHOUT = "Its teachers, the networks of the folds and what was tried on the way are not counted."
 _PANELS = {
@@ -33,27 +33,39 @@ _PANELS = {
 }
 
 
-def release(run: Path, out: Path, recipe: str, results: Path) -> tuple[int, float]:
-    """Write a model folder from a run on a whole data set; its size in bytes, and how far graphs are from PyTorch.
+def release(run: Path, out: Path, recipe: str, results: Path, left_out: str | None = None) -> tuple[int, float]:
+    """Write a model folder from a run on whole data sets; its size in bytes, and how far graphs are from PyTorch.
 
-    The card's figures are those of networks that the same recipe made of the data set's folds.
+    The card's figures are those of networks that the same recipe made of the data set's folds. Of several panels, the
+    first, on whose scale the model answers by default, is the one that reads panels left out best in the results of
+    the recipe `left_out`, by default the same recipe.
     """
     made = {**whole_provenance(RunFolder(run).provenance), "recipe": recipe}
     found = results_of(made, results)
     check_target(out)
     scorer = load_scorer(RunFolder(run).model)
+    if made.get("panels"):
+        made["left_out"] = left_out or recipe
+        scorer = with_first(scorer, best_reader(left_out_of(made, results), [one["name"] for one in made["panels"]]))
     with replacing_folder(out) as temporary:
         save_scorer(scorer, temporary, half=True)
         difference = write_graphs(load_scorer(temporary), temporary)
         write_json(temporary / PROVENANCE, made)
-        write_text(temporary / CARD, card(out.name, scorer, made, found, curves_of(temporary, results)))
-    return sum(path.stat().st_size for path in out.iterdir()), difference
+        write_text(temporary / CARD, _card(out.name, scorer, made, found, temporary, results))
+    return sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), difference
 
 
 def renewed_card(folder: Path, results: Path) -> str:
     """The card of a released model as the results make it."""
     made = whole_provenance(folder / PROVENANCE)
-    return card(folder.name, load_scorer(folder), made, results_of(made, results), curves_of(folder, results))
+    return _card(folder.name, load_scorer(folder), made, results_of(made, results), folder, results)
+
+
+def _card(
+    name: str, scorer: Scorer, made: Mapping[str, Any], found: Sequence[Result], folder: Path, results: Path
+) -> str:
+    curves = curves_of(folder, results)
+    return card(name, scorer, made, found, curves, left_out_of(made, results) if made.get("panels") else ())
 
 
 def card(
@@ -62,11 +74,20 @@ def card(
     made: Mapping[str, Any],
     results: Sequence[Result],
     curves: Sequence[Anchoring] = (),
+    left_out: Sequence[LeftOut] = (),
 ) -> str:
     """The model card: what it says, how well, for whom, and what must not be done with it."""
     (row,) = make_rows(results)
-    data, machine, panel = made["data"], made["hardware"], scorer.panel
-    where = machine["gpu"] or machine["machine"]
+    if left_out:
+        begin = panels_card(name, scorer, made, results, row["folds"], left_out)
+    else:
+        begin = _of_one(name, scorer, made, results, row)
+    return "".join([*begin, *(_anchored(curve) for curve in curves), _closing(scorer, made)])
+
+
+def _of_one(name: str, scorer: Scorer, made: Mapping[str, Any], results: Sequence[Result], row: Row) -> list[str]:
+    """What the card of one panel says of the network and its figures."""
+    data, panel = made["data"], scorer.panel
     folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"
     says = f"""It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from
         {panel.low:g} to {panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It
@@ -79,7 +100,7 @@ def card(
         metadata(panel.name, name, LICENCE, {"pearsonr": row["pc"], "mae": row["mae"], "rmse": row["rmse"]}),
         f"""# {name}
 
-{_filled(says)}
+{filled(says)}
 
 ```python
 from uol import Scorer
@@ -89,24 +110,33 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 | | |
 |---|---|
-{_network(scorer)}
+{network_rows(scorer)}
 | trained on | {data["name"]}: {data["training"]} images, {data["held_out"]} more to calibrate intervals |
-| recipe | `{results[0].recipe}`{_taught(made["settings"]["teachers"])} |
+| recipe | `{results[0].recipe}`{taught_by(made["settings"]["teachers"])} |
 | settings chosen on | {CHOSEN_ON.get(results[0].recipe, "unknown")} |
 
 ## How well it agrees with its panel
 
-{_filled(tested)}
+{filled(tested)}
 """,
         _figures(row),
         "\nBy group, on the same test images (the interval is of the images drawn; bias is prediction − score):\n",
-        _groups([r.groups or {} for r in results], same_images=False),
+        groups_text([r.groups or {} for r in results], same_images=False),
     ]
     for other in sorted({key for r in results for key in r.transfer}):
         parts += ["\n", _elsewhere(other, row, results)]
-    parts += [_anchored(curve) for curve in curves]
-    parts.append(
-        f"""
+    return parts
+
+
+def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
+    """What every card ends with: use, limits, licence, cost and how the model was made."""
+    machine, panels = made["hardware"], [panel.name for panel in scorer.panels]
+    where = machine["gpu"] or machine["machine"]
+    one = f"the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panels[0], '')}"
+    several = "the tastes of its panels, of their times and places, and what they got wrong."
+    terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
+        The code has its own licence."""
+    return f"""
 ## Use
 
 For research on perception, aesthetics and rating data: predicting what a panel like this one would say of new stimuli,
@@ -118,7 +148,7 @@ minors; not for identification, for which it has no means.
 
 ## Limits
 
-- It repeats the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panel.name, "")}
+- It repeats {one if len(panels) == 1 else several}
 - Groups that are missing in the data set are predicted worse, as the figures on other data sets show, and the error is
   not small.
 - Intervals hold for photographs like those of the data set. On others they are too narrow until the model is anchored.
@@ -126,12 +156,11 @@ minors; not for identification, for which it has no means.
 
 ## Licence
 
-The weights are for non-commercial research only, after the terms of the data set they were learnt from. The code has
-its own licence.
+{filled(terms) if len(panels) == 1 else licences(panels)}
 
 ## Cost
 
-{_filled(_cost(made))}
+{filled(_cost(made))}
 
 ## Made by
 
@@ -141,8 +170,6 @@ its own licence.
 
 Commit {made["commit"]}, seed {made["settings"]["seed"]}, torch {machine["torch"]}, {where}.
 """
-    )
-    return "".join(parts)
 
 
 def _cost(made: Mapping[str, Any]) -> str:
@@ -154,25 +181,6 @@ def _cost(made: Mapping[str, Any]) -> str:
     if gpu is None or (watts := next((most for name, most in _WATTS.items() if name in gpu), None)) is None:
         return f"{text}."
     return f"{text}: {seconds * watts / 3.6e6:.2g} kWh at most, at the {watts} W that the card may take. {_WITHOUT}"
-
-
-def _network(scorer: Scorer) -> str:
-    """The rows of the card's table that say what a model is made of."""
-    config = scorer.config
-    framed = "faces found and aligned first" if config.framing == "face" else "images as they are"
-    histogram = _histogram(scorer)
-    views = len(scorer.scoring.zooms) * (2 if scorer.scoring.mirror else 1)
-    return f"""| network | {config.backbone}, {config.crop} px, {framed} |
-| psychological space | {config.dimensions} dimensions, {"Gaussians" if config.uncertain else "points"} |
-| references | {len(scorer.references.scores)} Gaussians with their scores; no face can be seen in them |
-| views of each image | {views} |{histogram}"""
-
-
-def _histogram(scorer: Scorer) -> str:
-    if not scorer.uses_histogram:
-        return ""
-    share = scorer.scoring.histogram_share
-    return f"\n| score | {1 - share:.0%} by comparisons, {share:.0%} the mean of the histogram that it predicts |"
 
 
 def _figures(row: Row) -> str:
@@ -189,16 +197,6 @@ def _figures(row: Row) -> str:
     return "\n" + markdown(rows, {"figure": "", "value": "mean over folds", "interval": "95 % interval over images"})
 
 
-def _groups(parts: Sequence[dict[str, Any]], same_images: bool) -> str:
-    rows = [
-        {**mean._asdict(), "interval": format_interval(mean.interval), "difference": mean.bias}
-        for mean in group_means(parts, same_images)
-    ]
-    columns = {"group": "group", "images": "images", "pc": "PC", "interval": "95 % interval", "mae": "MAE",
-               "difference": "bias"}  # fmt: skip
-    return "\n" + markdown(rows, columns) if rows else "\nNot measured.\n"
-
-
 def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     found = [r.transfer[other] for r in results if other in r.transfer]
     pc, ends = row["transfer"][other], row["transfer_intervals"][other]
@@ -208,8 +206,8 @@ def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
     )
     text = f"""Mean of {len(found)} networks, scores mapped linearly between the scales: PC {pc:.4f}
         ({format_interval(ends) or "no interval"}){coverage}."""
-    groups = _groups([figures.groups or {} for figures in found], same_images=True)
-    return f"## On {other}, which it never saw\n\n{_filled(text)}\n{groups}"
+    groups = groups_text([figures.groups or {} for figures in found], same_images=True)
+    return f"## On {other}, which it never saw\n\n{filled(text)}\n{groups}"
 
 
 def _anchored(curve: Anchoring) -> str:
@@ -225,15 +223,7 @@ def _anchored(curve: Anchoring) -> str:
     columns = {"anchors": "anchors", "mae": "MAE", "rmse": "RMSE", "coverage": "intervals that hold"}
     text = f"""Anchored with rated images of {curve.data}'s panel: this very model on its {curve.test} test images
         (split {curve.split}, means over {curve.points[1].draws} draws, errors as on the model's scale):"""
-    return f"\n{_filled(text)}\n\n{markdown(rows, columns)}"
-
-
-def _taught(teachers: Sequence[str]) -> str:
-    return (
-        f", taught by {len(teachers)} other network{'s' if len(teachers) > 1 else ''} of the same images"
-        if teachers
-        else ""
-    )
+    return f"\n{filled(text)}\n\n{markdown(rows, columns)}"
 
 
 def whole_provenance(path: Path) -> dict[str, Any]:
@@ -250,7 +240,8 @@ def whole_provenance(path: Path) -> dict[str, Any]:
 
 def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
     """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
-    data, settings, recipe = made["data"]["name"], made["settings"], made["recipe"]
+    trained = made.get("panels") or [made["data"]]
+    data, settings, recipe = "+".join(one["name"] for one in trained), made["settings"], made["recipe"]
     rows = [
         r
         for r in read_results(results / data)
@@ -260,8 +251,13 @@ def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
         raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
     if (difference := other_setting(rows[0].provenance.settings, settings)) is not None:
         raise UolError(f"{difference} in the results of {recipe}: their figures are not this model's")
-    if made["data"]["fingerprint"] != rows[0].provenance.data.fingerprint:
-        raise UolError(f"the results of {recipe} are of other ratings of {data}: their figures are not this model's")
+    tested: Sequence[Data] = rows[0].provenance.panels or ()
+    tested = tested or [rows[0].provenance.data]
+    for one, other in zip(trained, tested, strict=True):
+        if one["fingerprint"] != other.fingerprint:
+            raise UolError(
+                f"the results of {recipe} are of other ratings of {one['name']}: their figures are not this model's"
+            )
     return of_one_seed(rows)
 
 
@@ -269,7 +265,3 @@ def curves_of(folder: Path, results: Path) -> list[Anchoring]:
     """Curves that were measured on this very network."""
     kept = [curve for place in sorted(results.iterdir()) if place.is_dir() for curve in read_anchorings(place)]
     return [curve for curve in kept if curve.model == fingerprint(folder)]
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)

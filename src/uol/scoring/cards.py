@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -25,22 +26,30 @@ def metadata(
     name: str = "",
     licence: str = "terms-of-the-training-data",
     figures: Mapping[str, float | None] | None = None,
+    others: Mapping[str, Mapping[str, float | None]] = MappingProxyType({}),
 ) -> str:
-    """The YAML that begins a card, as the Hugging Face Hub reads it; `figures` are of the panel's test images."""
+    """The YAML that begins a card, as the Hugging Face Hub reads it; `figures` are of the panel's test images.
+
+    `others` are the further panels of the model, with figures of theirs.
+    """
     facts: dict[str, Any] = {
         "license": "other",
         "license_name": licence,
         "library_name": "uol",
         "tags": _TAGS,
-        "datasets": [panel],
+        "datasets": [panel, *others],
         "metrics": ["pearsonr", "mae", "rmse"],
     }
     if figures:
-        metrics = [{"type": kind, "value": round(value, 4)} for kind, value in figures.items() if value is not None]
-        task = {"type": "image-regression", "name": "what a panel of raters would say of an image"}
-        result = {"task": task, "dataset": {"type": panel, "name": panel}, "metrics": metrics}
-        facts["model-index"] = [{"name": name, "results": [result]}]
+        tested = {panel: figures, **others}
+        facts["model-index"] = [{"name": name, "results": [_tested(one, tested[one]) for one in tested]}]
     return f"---\n{yaml.safe_dump(facts, sort_keys=False, width=120)}---\n\n"
+
+
+def _tested(panel: str, figures: Mapping[str, float | None]) -> dict[str, Any]:
+    metrics = [{"type": kind, "value": round(value, 4)} for kind, value in figures.items() if value is not None]
+    task = {"type": "image-regression", "name": "what a panel of raters would say of an image"}
+    return {"task": task, "dataset": {"type": panel, "name": panel}, "metrics": metrics}
 
 
 def without_metadata(card: str) -> str:

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 Runtime: TypeAlias = Literal["auto", "torch", "onnx"]
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
-DEFAULT = "uol-fast-scut5500"
 ALL_PANELS = "all"  # in place of the name of a panel
 WEIGHTS = "model.safetensors"
 
+FORMER = {  # names of models that one of several panels replaces, and the panel that they had
+    "uol-fast-scut5500": ("uol-fast", "scut-fbp5500"),
+    "uol-vgg16-scut5500": ("uol-large", "scut-fbp5500"),
+}
+
 _FOLDER = Path(__file__).parents[1] / "released_models"
+DEFAULT = next(name for name in ("uol-fast", "uol-fast-scut5500") if (_FOLDER / name).is_dir())
 
 
 def names() -> list[str]:
@@ -42,8 +47,9 @@ def find_model(name: str | os.PathLike[str]) -> Path:
         from uol.scoring.hub import fetch_model
 
         return fetch_model(str(name))
-    if str(name) in names():
-        return _FOLDER / str(name)
+    shipped_as = _replaced(name)[0]
+    if shipped_as in names():
+        return _FOLDER / shipped_as
     folder = Path(name)
     if folder.is_dir():
         inside = folder / "model"  # of a run folder
@@ -58,6 +64,12 @@ def find_model(name: str | os.PathLike[str]) -> Path:
         return folder
     shipped = f"those that ship: {', '.join(names())}" if names() else "none ships with this version"
     raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
+
+
+def _replaced(name: str | os.PathLike[str]) -> tuple[str, str | None]:
+    """The name that a shipped model has now, and the panel that a former name stands for; None for other names."""
+    now, panel = FORMER.get(str(name), (str(name), None))
+    return (now, panel) if panel is not None and str(name) not in names() and now in names() else (str(name), None)
 
 
 def no_model(run: str | os.PathLike[str]) -> CallError:
@@ -142,6 +154,7 @@ def open_model(
     on the processor computes with `threads`, 0: all cores.
     """
     scorer = _open(find_model(name), runtime, device, wait, threads)
+    panel = panel or _replaced(name)[1]
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")

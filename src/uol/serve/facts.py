@@ -22,6 +22,7 @@ _CARD = "README.md"
 _RATERS = {  # of panels that a card does not describe
     "scut-fbp5500": "sixty raters, of frontal photographs of Asian and Caucasian faces",
     "mebeauty": "360 raters, 4 to 52 for each photograph, of faces of six ethnic groups",
+    "omi": "some 31 people for each face, of synthetic faces",
 }
 
 
