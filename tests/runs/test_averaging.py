@@ -307,7 +307,7 @@ def test_what_is_no_mean_of_these_runs_is_refused(runs, rated, drawn_b, tmp_path
     panels = {"panels": [panel_of(rated, "fold-1")]}
     joint = make_run(tmp_path / "joint", rated, "fold-1", 3, provenance=panels)
     (joint / "model").mkdir()
-    with pytest.raises(CallError, match="several panels"):
+    with pytest.raises(CallError, match="a run without a model folder"):
         match_runs([joint, runs / "a" / "fold-1"], rated, tmp_path / "out", "both", "scores")
     path = runs / "b" / "fold-1" / "predictions.csv"
     whole = pd.read_csv(path)

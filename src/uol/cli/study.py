@@ -165,7 +165,7 @@ def simulate(
         float, typer.Option("--careless", min=0, max=1, help="Share of participants who answer at random.")
     ] = 0.0,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Simulated studies to average.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulation.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also export one simulated study to this folder.")
     ] = None,
