@@ -42,17 +42,13 @@ def _load_study(chosen: DataChoice) -> RatedImages | None:
     from uol.datasets.folds import with_folds
     from uol.study.folder import open_study
     from uol.study.rated import rated_images
+    from uol.study.reading import read_answers
     from uol.study.results import Results
-    from uol.study.store import Store, database_url
 
     if chosen.scale is not None or chosen.read or chosen.votes:
         raise CallError(f"{chosen.data}: a study folder; --scale, --read and --votes are for tables")
     study = open_study(chosen.data)
-    store = Store(database_url(study.path), create=False)
-    try:
-        rated = rated_images(Results(study, store.answers()))
-    finally:
-        store.close()
+    rated = rated_images(Results(study, read_answers(study)))
     return rated if chosen.folds is None else with_folds(rated, chosen.folds)
 
 

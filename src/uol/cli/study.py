@@ -12,10 +12,9 @@ from uol.cli import study_serve
 from uol.cli.options import JsonOption
 from uol.cli.output import print_json, print_table, progress_bar, say
 from uol.cli.study_serve import DatabaseOption, StudyArgument
-from uol.errors import CallError, UolError, counted, install
+from uol.errors import CallError, counted
 
 if TYPE_CHECKING:
-    from uol.study.answers import Answer
     from uol.study.folder import Study
     from uol.study.results import Results
     from uol.study.scaling import RatingMeans
@@ -98,10 +97,11 @@ def status(folder: StudyArgument, database: DatabaseOption = None, as_json: Json
     """
     from uol.study.participants import participant_table
     from uol.study.progress import progress
+    from uol.study.reading import read_answers
     from uol.study.results import Results
 
     study = _open(folder)
-    results = Results(study, _answers(study, database, missing_ok=True))
+    results = Results(study, read_answers(study, database, missing_ok=True))
     found = progress(results)
     table = participant_table(results)
     flagged = table[table["flagged"]] if len(table) else table
@@ -138,11 +138,12 @@ def export(
     Example: uol study export study/ --out results/
     """
     from uol.study.export import export_study, summary
+    from uol.study.reading import read_answers
     from uol.study.results import Results
 
     study = _open(folder)
     rated = None if ratings is None else _rating_means(study, ratings)
-    results = Results(study, _answers(study, database), frozenset(leave_out or ()), rated)
+    results = Results(study, read_answers(study, database), frozenset(leave_out or ()), rated)
     results = _leave_out(results, leave_out_flagged)
     names = export_study(results, out)
     say(f"{', '.join(names)}: {out}")
@@ -223,23 +224,6 @@ def _open(folder: Path) -> Study:
     return open_study(folder)
 
 
-def _answers(study: Study, database: str | None, missing_ok: bool = False) -> list[Answer]:
-    """The answers of a study; with `missing_ok` none if nobody has answered."""
-    try:
-        from uol.study.store import FILE, Store, database_url
-    except ModuleNotFoundError as error:
-        if error.name and error.name.startswith("sqlalchemy"):
-            raise UolError(f"answers of a study need sqlalchemy: {install('study')}") from error
-        raise
-    if missing_ok and database is None and not (study.path / FILE).exists():
-        return []
-    store = Store(database_url(study.path, database), create=False)
-    try:
-        return store.answers()
-    finally:
-        store.close()
-
-
 def _leave_out(results: Results, flagged: bool) -> Results:
     """The results without participants who are flagged, if that is wanted; says who is left out."""
     from dataclasses import replace
@@ -265,11 +249,12 @@ def _rating_means(study: Study, other: Path) -> RatingMeans:
     """Mean ratings of the images of a study, from a study that collected ratings."""
     import numpy as np
 
+    from uol.study.reading import read_answers
     from uol.study.results import Results
     from uol.study.scaling import RatingMeans, rating_means
 
     rating = _open(other)
-    ratings = Results(rating, _answers(rating, None)).ratings
+    ratings = Results(rating, read_answers(rating)).ratings
     if study.settings.kind != "pairs" or ratings is None:
         raise CallError(f"--ratings {other}: joins pair votes with a study of kind ratings that has answers")
     means = rating_means(ratings.matrix)
