@@ -303,3 +303,34 @@ def test_the_live_page_asks_for_its_token_and_deletes_data(served):
         return found
 
     assert run(work) == []
+
+
+def test_a_long_scale_has_a_slider_that_must_be_moved(tmp_path):
+    scale = {"low": 0, "high": 100, "labels": {0: "dark", 100: "light"}}
+    folder = make_study(tmp_path / "study", kind="ratings", question="How light?", scale=scale, trials=2)
+    served = Served(folder).wait_until_ready()
+
+    async def work(browser):
+        person = Participant(browser, served.url, "slides")
+        page = await person.open()
+        await person.begin()
+        await person.settle()
+        save, slider = page.get_by_role("button", name="Save"), page.get_by_role("slider")
+        assert await save.is_disabled()
+        found = await serious(page)
+        await slider.focus()
+        for _ in range(3):
+            await page.keyboard.press("ArrowRight")
+        await page.keyboard.press("Enter")
+        await page.locator("#stage:not([data-trial=trial-1])").wait_for()
+        await person.settle()
+        await slider.click()  # the middle is an answer too
+        await save.click()
+        await page.locator("#code").wait_for()
+        return found
+
+    assert run(work) == []
+    served.end()
+    store = Store(database_url(folder))
+    assert [one.answer for one in store.answers()] == [53, 50]
+    store.close()

@@ -69,11 +69,12 @@ function rating(image, study, choose) {
 /** Scales with many levels: a slider that has no place until it is moved. */
 function slider(image, study, choose) {
   const { low, high, labels } = study.scale;
-  const output = element("output", { class: "level" }, word("slide"));
+  const output = element("output", { class: "soft" }, word("slide"));
   const save = element("button", { type: "button", class: "main", disabled: true, onclick: (event) => choose(Number(range.value), event.timeStamp) }, word("save"));
   const range = element("input", { type: "range", min: low, max: high, step: 1, value: Math.round((low + high) / 2), class: "unset", "aria-label": word("rating") });
   const place = () => {
     range.classList.remove("unset");
+    output.className = "level";
     output.textContent = labels[range.value] ? `${range.value}, ${labels[range.value]}` : range.value;
     save.disabled = false;
   };
