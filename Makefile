@@ -38,7 +38,7 @@ lint: $(READY)
 
 # Pages that are notebooks are run, and kept in build/notebooks until they change. Open build/docs/html/index.html.
 docs: $(DOCS_READY)
-	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs build/docs/html
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs build/docs/html
 	@echo "build/docs/html/index.html"
 
 $(DOCS_READY): $(READY)

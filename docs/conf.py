@@ -34,6 +34,12 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False}
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {
+    name: name.removeprefix("npt.")
+    for name in ("npt.ArrayLike", "Floats", "Integers", "Booleans", "Bools", "Indices", "Pixels", "Images", "ImageLike")
+}
+nitpicky = True
+nitpick_ignore_regex = [("py:class", ".*")]  # types of signatures, most of them of other packages; pages use py:obj
 autosummary_generate = True
 add_module_names = False
 
@@ -57,6 +63,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 templates_path = ["templates"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -89,6 +96,11 @@ def _as_restructured_text(app: Any, what: str, name: str, obj: Any, options: Any
             lines[number] = "".join(parts)
 
 
+def _short_signature(app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returns: str) -> Any:
+    """Settings are listed on a page of their own: no signature of fifty names."""
+    return ("", "") if hasattr(obj, "model_fields") else None
+
+
 def _without_aliases(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what Python says of every field of a named tuple."""
     return True if (getattr(obj, "__doc__", "") or "").startswith("Alias for field number") else None
@@ -99,4 +111,5 @@ def setup(app: Any) -> None:
     generate.write_pages(HERE / "reference" / "generated")
     app.connect("source-read", _link_pages)
     app.connect("autodoc-process-docstring", _as_restructured_text)
+    app.connect("autodoc-process-signature", _short_signature)
     app.connect("autodoc-skip-member", _without_aliases)

@@ -123,3 +123,10 @@ def test_panels(asked):
 def test_mistakes_in_panels(asked, words, reading, complaint):
     with pytest.raises(CallError, match=complaint):
         choose_panels(words, reading)
+
+
+def test_numbers_of_drawn_faces():
+    rated = DataChoice("synthetic", read=["n=12", "test=4", "size=16", "seed=3"]).load()
+    assert (len(rated), rated.images.shape[1]) == (12, 16)
+    with pytest.raises(CallError, match="--read n=many: a whole number is required"):
+        DataChoice("synthetic", read=["n=many"]).load()

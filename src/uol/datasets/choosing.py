@@ -119,6 +119,9 @@ class DataChoice:
             raise CallError("--scale: for ratings; the scale of votes follows from the votes")
 
 
+_WHOLE_NUMBERS = frozenset({"n", "test", "seed", "size"})  # of the drawn faces
+
+
 def _settings(words: Sequence[str]) -> dict[str, Any]:
     """Settings of a loader, as name=value; lists are separated by commas."""
     found: dict[str, Any] = {}
@@ -128,9 +131,18 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
             raise CallError(f"--read {word}: write it as name=value")
         if key == "missing":
             found[key] = [_number_or_word(part) for part in value.split(",")]
+        elif key in _WHOLE_NUMBERS:
+            found[key] = _whole_number(key, value)
         else:
             found[key] = value.split(",") if key == "groups" else value
     return found
+
+
+def _whole_number(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CallError(f"--read {key}={text}: a whole number is required") from None
 
 
 def _number_or_word(text: str) -> float | str:

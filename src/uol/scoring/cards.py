@@ -43,6 +43,8 @@ def metadata(
     if figures:
         tested = {panel: figures, **others}
         facts["model-index"] = [{"name": name, "results": [_tested(one, tested[one]) for one in tested]}]
+    else:
+        del facts["datasets"]  # the panel of a table of one's own: no data set that others know
     return f"---\n{yaml.safe_dump(facts, sort_keys=False, width=120)}---\n\n"
 
 
