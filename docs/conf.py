@@ -39,7 +39,7 @@ autodoc_type_aliases = {
     for name in ("npt.ArrayLike", "Floats", "Integers", "Booleans", "Bools", "Indices", "Pixels", "Images", "ImageLike")
 }
 nitpicky = True
-nitpick_ignore_regex = [("py:class", ".*")]  # types of signatures, most of them of other packages; pages use py:obj
+nitpick_ignore_regex = [("py:class", ".*"), ("py:obj", r".*\.Embedding")]  # types of signatures; pages use py:obj
 autosummary_generate = True
 add_module_names = False
 
