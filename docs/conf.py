@@ -26,7 +26,7 @@ nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE.parent / "build" / "notebooks")
 nb_execution_timeout = 400
 nb_execution_raise_on_error = True
-nb_merge_streams = True
+nb_output_stderr = "remove"  # progress and remarks of packages, with paths of the machine
 nb_mime_priority_overrides = [("html", "text/html", 0)]
 
 autodoc_typehints = "signature"
