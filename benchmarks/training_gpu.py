@@ -4,8 +4,7 @@
 
 Random pixels in place of photographs. Each number of devices runs in processes of its own; the first epochs, in which
 algorithms are chosen, are left out. One device uses the engine that the recipe chooses, several run step by step:
-`--engine eager` compares like with like. Without a GPU, processes of the CPU train a small network, to see that the path
-works.
+`--engine eager` compares like with like. Without a GPU, processes train a small network, to see that the path works.
 """
 
 from __future__ import annotations

@@ -82,6 +82,15 @@ def test_a_folder_inside_the_source_is_refused(tmp_path):
         score_on_ray(Request(["x"], str(tmp_path / "file"), "m"))
 
 
+def test_a_wrong_call_leaves_nothing_behind(model, photographs, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(CallError, match="this source has none"):
+        score_on_ray(Request([str(photographs)], str(out), model, read={"image": "jpg"}))
+    with pytest.raises(CallError, match="no such model"):
+        score_on_ray(Request([str(photographs)], str(out), "no-such-model"))
+    assert not out.exists()
+
+
 def test_a_summary_has_speed_and_cost():
     summary = Summary(Counts(1500, 1500, {"not fetched": 2}), 500, 10.0, 3.0, 2)
     assert summary.images_per_second == 100

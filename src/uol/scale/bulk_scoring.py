@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -152,8 +152,12 @@ def _alone(out: str) -> Iterator[None]:
         return
     Path(out).mkdir(parents=True, exist_ok=True)
     busy = f"{out}: another command is writing this folder; wait for it to end or choose another"
-    with holding(Path(out) / ".lock", busy):
-        yield
+    try:
+        with holding(Path(out) / ".lock", busy):
+            yield
+    finally:
+        with suppress(OSError):  # not empty, as it is to be
+            Path(out).rmdir()
 
 
 def _plan(request: Request, folder: JobFolder, listed: Iterable[str], report: Report) -> Plan:
@@ -184,6 +188,8 @@ def _plan(request: Request, folder: JobFolder, listed: Iterable[str], report: Re
         if is_table(request.source) and table_files(request.source) != stored.files:
             raise CallError(f"{request.out} holds a job on other Parquet files; choose another folder, or --replace")
         return stored
+    if request.read and not is_table(request.source):
+        raise CallError("--read names columns of Parquet files; this source has none")
     if is_table(request.source):
         files = table_files(request.source)
         columns = choose_columns(files[0].address, request.read)
