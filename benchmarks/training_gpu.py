@@ -38,7 +38,8 @@ def main() -> None:
     arguments.add_argument("--alone", type=json.loads, help=argparse.SUPPRESS)
     wanted = arguments.parse_args()
     if wanted.alone is not None:
-        _measure(*wanted.alone, wanted)
+        devices, batch = wanted.alone
+        _measure(devices, batch, wanted)
         return
     for devices in wanted.devices:
         for batch in sorted({wanted.batch, wanted.batch * devices}):

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from safetensors.torch import load_file
 
 from quick import quick_recipe
@@ -21,12 +23,16 @@ TESTS = Path(__file__).parents[1]
 SETTINGS = {"batch_size": 15, "optimizer": "sgd", "learning_rate": 0.001}
 
 
+def _environment():
+    """Variables of a process that finds the modules of tests."""
+    return os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+
+
 def trained(devices, checkpoint, epochs=3):
     """Train on ranks, and the reports of the first rank."""
     call = [sys.executable, TESTS / "train_on_ranks.py", devices, checkpoint, epochs, json.dumps(SETTINGS)]
-    path = f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     ended = subprocess.run(
-        [str(word) for word in call], capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": path}
+        [str(word) for word in call], capture_output=True, text=True, timeout=300, env=_environment()
     )
     assert ended.returncode == 0, ended.stderr
     return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
@@ -57,14 +63,19 @@ def test_two_ranks_train_as_one_and_one_resumes_what_two_began(tmp_path):
 
 @pytest.mark.slow
 def test_uol_train_on_two_devices_makes_one_model(tmp_path):
-    recipe = tmp_path / "tiny.yaml"
-    recipe.write_text(json.dumps(quick_recipe(epochs=1).model_dump(mode="json")))
-    call = [sys.executable, "-m", "uol", "train", "--data", "synthetic", "--recipe", recipe, "--out", tmp_path / "run"]
-    ended = subprocess.run(
-        [str(word) for word in (*call, "--devices", 2, "--json")], capture_output=True, text=True, timeout=300
-    )
+    rng = np.random.default_rng(0)
+    (tmp_path / "photographs").mkdir()
+    for number in range(30):
+        Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(tmp_path / f"photographs/{number}.png")
+    ratings = "".join(f"{n}.png,{','.join(map(str, rng.integers(1, 6, 5)))}\n" for n in range(30))
+    (tmp_path / "ratings.csv").write_text(f"image,r1,r2,r3,r4,r5\n{ratings}")
+    recipe = quick_recipe(epochs=1).with_changes({"model.framing": "whole"})
+    (tmp_path / "tiny.yaml").write_text(json.dumps(recipe.model_dump(mode="json")))
+    given = "--data photographs --table ratings.csv --scale 1 5 --recipe tiny.yaml --out run --devices 2 --json"
+    call = [sys.executable, "-m", "uol", "train", *given.split()]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=_environment())
     assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)[0]["images"] == 500  # once: the second process prints nothing
+    assert ended.stderr.count("30 images, 1 epoch") == 1  # the second process prints nothing
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
     assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 2
 

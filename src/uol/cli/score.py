@@ -113,7 +113,13 @@ def score(
         )  # fmt: skip
         score_on_ray(request, price, as_json)
         return
-    only_ray: dict[str, object] = {"--workers": workers, "--cluster": cluster, "--read": read, "--price": price, "--part-size": None if part_size == PART_SIZE else part_size}
+    only_ray: dict[str, object] = {
+        "--workers": workers,
+        "--cluster": cluster,
+        "--read": read,
+        "--price": price,
+        "--part-size": None if part_size == PART_SIZE else part_size,
+    }
     if given := [name for name, value in only_ray.items() if value is not None]:
         raise CallError(f"{given[0]} is for --on ray")
     paths = expand_paths(images, sys.stdin, say)
