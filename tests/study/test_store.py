@@ -192,3 +192,26 @@ def test_tables_of_another_version_are_refused(tmp_path):
     connection.close()
     with pytest.raises(UolError, match="another version"):
         Store(database_url(tmp_path))
+
+
+@pytest.mark.slow
+def test_postgresql_keeps_the_same_promises(postgres, tmp_path):
+    url = database_url(tmp_path, postgres)
+    store = Store(url).claim()
+    begin(store, personal=[("PROLIFIC_PID", "abc")])
+    begin(store, "s2", "p0002", 1)
+    together = [store.save_answer(answer(given=given)) for given in ("a", "b")]
+    assert [type(future.exception()) for future in together] == [type(None), AnsweredError]
+    kept = answer(session="s2", participant="p0002", given=3, images=("a",), kind="check", of="1", correct=True)
+    store.save_answer(kept, last=True).result()
+    before = following(store)
+    store.rebuild()
+    assert following(store) == before
+    other = Store(url)
+    with pytest.raises(CallError, match="another `uol study serve`"):
+        other.claim()
+    other.close()
+    assert store.forget("p0001", answers=True) == {"personal": 1, "answers": 1}
+    assert store.answers() == [kept]
+    store.close()
+    Store(url).claim().close()

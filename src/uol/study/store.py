@@ -63,7 +63,7 @@ class Store:
         if self.sqlite:
             _private_file(Path(str(url.database)), create)
         try:
-            self._engine = _engine(url, "BEGIN")
+            self._engine = self._write_engine = _engine(url, "BEGIN")
             with self.reading() as connection:
                 found = tables.check_version(connection) if _has_tables(connection) else None
         except (SQLAlchemyError, ModuleNotFoundError) as error:
@@ -92,7 +92,8 @@ class Store:
                 self._lock.close()
                 raise taken
             self._lock.commit()
-        self._write_engine = _engine(self.url, "BEGIN IMMEDIATE") if self.sqlite else self._engine
+        if self.sqlite:
+            self._write_engine = _engine(self.url, "BEGIN IMMEDIATE")
         self._writer = Writer(self._write_engine)
         if self.empty:
             self.submit(_create).result()
@@ -103,12 +104,12 @@ class Store:
         """Finish what is being written, and let others open the study."""
         if self._writer is not None:
             self._writer.close()
-            self._write_engine.dispose()
-        if isinstance(self._lock, FileLock):
-            self._lock.release()
-        elif self._lock is not None:
+        if isinstance(self._lock, Connection):
             self._lock.close()
-        self._engine.dispose()
+        elif self._lock is not None:
+            self._lock.release()
+        for engine in {self._engine, self._write_engine}:
+            engine.dispose()
 
     # ---------------------------------------------------------------- writing
 
