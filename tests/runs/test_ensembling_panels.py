@@ -193,7 +193,10 @@ def test_from_the_shell(uol, runs, folded, other, tmp_path, monkeypatch):
         "--name", "two", "--out", out, "--json",
     )  # fmt: skip
     assert code == 0, err
-    assert json.loads(text)[0]["networks"] == 2
+    rows = json.loads(text)
+    assert [(row["data"], row["split"], row["networks"]) for row in rows] == [
+        ("synthetic-a", "fold-1", 2), ("other", "default", 2),
+    ]  # fmt: skip
     assert (RunFolder(out).panel("other").predictions).is_file()
     code, _, err = uol(
         "experiment", "ensemble", runs / "a", runs / "b", "--data", "synthetic", "--name", "x", "--out", out

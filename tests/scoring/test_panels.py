@@ -130,6 +130,14 @@ def test_weights_are_stored_once(three, tmp_path):
     assert len([*inside.rglob("*.safetensors")]) == 3
 
 
+def test_a_network_that_knows_nothing_of_a_long_scale_is_loaded_again(three, tmp_path):
+    vague = copy.copy(three[1])
+    vague.bradley_terry = BradleyTerry(1.8e-5, 0.6)  # the least that is fitted to references from 0 to 100
+    copy.copy(three[0]).with_panels([vague]).save_pretrained(tmp_path / "model")
+    again = Scorer.from_pretrained(tmp_path / "model").on_panel("hundred")
+    assert again.bradley_terry == vague.bradley_terry
+
+
 @pytest.mark.filterwarnings("ignore:.*without manifest.json")
 def test_damaged_panels_are_refused(three, tmp_path):
     folder = tmp_path / "model"

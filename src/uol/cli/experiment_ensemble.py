@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,9 @@ from uol.errors import CallError, counted
 if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages
     from uol.runs.result import Result
+
+
+FIGURES = {"images", "pc", "mae", "rmse", "spearman", "order_accuracy", "coverage", "interval_width", "dispersion_pc"}
 
 
 class Of(StrEnum):
@@ -82,13 +85,23 @@ def ensemble(
         results = _of_predictions(runs, load(chosen), out, name)
     else:
         results = _of_networks(runs, chosen, out, name, (panels, read_panels), also or [], votes, takes, device)
-    rows = [{"split": one.split, "networks": one.ensemble, **one.metrics.model_dump()} for one in results]
+    rows = [row for one in results for row in _rows(one)]
     if as_json:
         print_json(rows)
         return
-    columns = {"split": "split", "networks": "networks", "images": "images", "pc": "PC", "mae": "MAE", "rmse": "RMSE",
-               "coverage": "coverage"}  # fmt: skip
+    columns = {"data": "data", "split": "split", "networks": "networks", "images": "images", "pc": "PC", "mae": "MAE",
+               "rmse": "RMSE", "coverage": "coverage"}  # fmt: skip
     print_table(rows, columns)
+
+
+def _rows(result: Result) -> list[dict[str, Any]]:
+    """A row for the test images of each panel."""
+    tested = {result.provenance.data.name: (result.split, result.metrics)}
+    tested |= {name: (figures.split, figures) for name, figures in (result.beside or {}).items()}
+    return [
+        {"data": name, "split": split, "networks": result.ensemble, **figures.model_dump(include=FIGURES)}
+        for name, (split, figures) in tested.items()
+    ]
 
 
 def _of_predictions(runs: list[Path], rated: RatedImages, out: Path, name: str) -> list[Result]:

@@ -169,7 +169,9 @@ def read_panel_config(folder: Path) -> PanelFolderConfig:
 
 
 def _sensible(folder: Path, config: OfPanel) -> OfPanel:
-    if not all(1e-4 <= value <= 1e4 for value in config.bradley_terry):
+    k, delta = config.bradley_terry
+    k *= max(1.0, config.panel.high - config.panel.low)  # its unit is one of the scale, and scales of 0 to 100 are long
+    if not (1e-4 <= k <= 1e6 and 1e-4 <= delta <= 1e4):
         raise UolError(f"{folder / CONFIG}: damaged: k or δ makes no sense")
     return config
 
