@@ -28,7 +28,7 @@ def command(table, out, model, *options):
     return [sys.executable, "-m", "uol", "score", table, "--on", "ray", "--out", str(out), "-m", model, *options]
 
 
-def wait_for(found, seconds=60.0):
+def wait_for(found, seconds=180.0):
     """Wait until a function finds something."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -51,13 +51,13 @@ def test_every_image_once_after_a_worker_and_the_driver_were_killed(table, model
     driver.kill()
     driver.wait()
     left = 30 - parts()
-    ended = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert (summary["images"], summary["rows"], summary["errors"]) == (600, 600, {})
     assert summary["before"] == 20 * (30 - left)
     check_once(out, KEYS)
-    again = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    again = subprocess.run(call, capture_output=True, text=True, timeout=300)
     assert json.loads(again.stdout)["before"] == 600
 
 
