@@ -27,7 +27,19 @@ class Format(StrEnum):
 
 
 # The tables that help lists; `uol.experiments.tables` has them all, and loads too slowly for --help.
-KINDS = ("main", "folds", "differences", "transfer", "groups", "gaps", "ceilings", "makeup", "anchoring", "coverage")
+KINDS = (
+    "main",
+    "settings",
+    "folds",
+    "differences",
+    "transfer",
+    "groups",
+    "gaps",
+    "ceilings",
+    "makeup",
+    "anchoring",
+    "coverage",
+)
 
 
 class Drawn(StrEnum):
@@ -36,6 +48,7 @@ class Drawn(StrEnum):
     RESULTS = "results"
     RANGE = "range"
     GROUPS = "groups"
+    SETTINGS = "settings"
 
 
 @app.command("list")
@@ -76,9 +89,11 @@ def table(
         typer.Option(
             "--show",
             metavar=f"[{'|'.join(KINDS)}]",
-            help="main: means over folds; folds: every result; differences: paired differences; transfer: other data "
-            "sets; groups: figures by group; gaps: each group against the others; ceilings: groups "
-            "and the reliability of their ratings; makeup: pairs with and without make-up; "
+            help="main: means over folds, or what each row gains (ladder, sensitivity); settings: what each "
+            "value of a setting gains (sensitivity); folds: every result; differences: paired differences; transfer: "
+            "other data sets; lines: errors with the best line for each row; duplicates: figures without test images "
+            "that training has a near-duplicate of; groups: figures by group; gaps: each group against the "
+            "others; ceilings: groups and the reliability of their ratings; makeup: pairs with and without make-up; "
             "anchoring: errors by the number of anchors.",
         ),
     ] = "main",
@@ -120,7 +135,11 @@ def figure(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .png, .svg or .pdf.")],
     kind: Annotated[
         Drawn | None,
-        typer.Option("--show", help="All rows and the paper's, the range of scores (default for `scores`), or groups."),
+        typer.Option(
+            "--show",
+            help="All rows and the paper's, the range of scores (default for `scores`), groups, or the gain of each "
+            "value of a setting (default for `sensitivity`).",
+        ),
     ] = None,
     results: ResultsOption = Path("results"),
 ) -> None:
@@ -128,7 +147,7 @@ def figure(
 
     Example: uol experiment figure modules --out modules.png
     """
-    from uol.experiments.figures import figures_by_row, groups_of_rows, range_of_scores
+    from uol.experiments.figures import figures_by_row, gains_by_setting, groups_of_rows, range_of_scores
     from uol.experiments.rows import find_source
     from uol.storage.files import check_output, replacing
 
@@ -136,9 +155,12 @@ def figure(
     check_results(results)
     source = find_source(results, name)
     title = name if source.plan is None else source.plan.title
-    chosen = kind or (Drawn.RANGE if name == "scores" else Drawn.RESULTS)
-    draw = {Drawn.RESULTS: figures_by_row, Drawn.RANGE: range_of_scores, Drawn.GROUPS: groups_of_rows}[chosen]
-    drawn = draw(source, title)
+    chosen = kind or {"scores": Drawn.RANGE, "sensitivity": Drawn.SETTINGS}.get(name, Drawn.RESULTS)
+    draw = {
+        Drawn.RESULTS: figures_by_row, Drawn.RANGE: range_of_scores, Drawn.GROUPS: groups_of_rows,
+        Drawn.SETTINGS: gains_by_setting,
+    }  # fmt: skip
+    drawn = draw[chosen](source, title)
     with replacing(out) as temporary:
         drawn.savefig(temporary, format=out.suffix[1:].lower(), dpi=160)
     say(f"figure: {out}")

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from uol.errors import UolError
+from uol.experiments.gain_tables import Gain, settings_of
 from uol.experiments.groups import RowGroups, groups_by_row
 from uol.experiments.plans import Plan
 from uol.experiments.rows import Interval, Row, Source, Who, make_rows, used_results, who
@@ -113,6 +114,39 @@ def groups_of_rows(source: Source, title: str) -> Figure:
     figure.legend(*entries, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     figure.suptitle(f"{title}: PC by group, 95 % intervals", fontsize=11)
     return figure
+
+
+def gains_by_setting(source: Source, title: str) -> Figure:
+    """What other values of each setting gain in PC, with 95 % intervals: on the test images, and on MEBeauty."""
+    settings = settings_of(source)
+    if not settings:
+        raise UolError("no row of this experiment changes one setting of its reference, so there is nothing to draw")
+    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
+    axes = figure.subplots(2, len(settings), sharey="row", squeeze=False)
+    for column, (name, default, values) in zip(axes.T, settings, strict=True):
+        shown = {value: (row.own, row.elsewhere) for value, row in values}
+        ordered = sorted({default, *shown})
+        for ax, which, colour in zip(column, (0, 1), (BLUE, ORANGE), strict=True):
+            for place, value in enumerate(ordered):
+                _upright(ax, place, shown[value][which] if value in shown else Gain(0.0, None), colour)
+            ax.axhline(0, color=GREY, lw=0.8)
+            ax.set_xticks(range(len(ordered)), [f"{value:g}" for value in ordered], fontsize=7, rotation=45)
+            ax.set_xlim(-0.6, len(ordered) - 0.4)
+            tidy(ax)
+        column[0].set_title(name, fontsize=9)
+    axes[0, 0].set_ylabel("gain in PC", fontsize=8)
+    axes[1, 0].set_ylabel("gain in PC, MEBeauty", fontsize=8)
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _upright(ax: Axes, place: int, gain: Gain, colour: Colour) -> None:
+    """A gain with its interval; an open mark where there is none: the value that others are compared with."""
+    if gain.value is None:
+        return
+    if gain.ends is not None:
+        ax.plot([place, place], gain.ends, color=colour, lw=1.4, alpha=0.6, solid_capstyle="butt")
+    ax.plot(place, gain.value, "o", color=colour, ms=3.5, mfc=None if gain.ends is not None else "white")
 
 
 def _dot(ax: Axes, place: float, value: float, ends: Interval | None, colour: Colour) -> None:

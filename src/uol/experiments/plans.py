@@ -67,6 +67,7 @@ class Plan:
         "the official folds, means over them; the network after the last epoch; one recipe for all rows; other data "
         "sets without fine-tuning, scores mapped linearly"
     )
+    table: str = "main"  # what `uol experiment table` shows of it
 
     def of(self, results: Sequence[Result]) -> list[Result]:
         """The results of folds that belong to its rows."""
@@ -346,6 +347,7 @@ PLANS: dict[str, Plan] = {
             None,
             protocol="the official folds, means over them; the network after the last epoch; each row keeps the "
             "changes of the rows before; other data sets without fine-tuning, scores mapped linearly",
+            table="gains",
         ),
         Plan(
             "sensitivity",
@@ -355,6 +357,7 @@ PLANS: dict[str, Plan] = {
             protocol="three of the official folds, means over them; the network after the last epoch; one change of "
             "`paper` at half the size and 12 epochs in each row; other data sets without fine-tuning, scores mapped "
             "linearly",
+            table="gains",
         ),
     )
 }

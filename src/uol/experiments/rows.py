@@ -52,7 +52,7 @@ class Source:
     anchorings: Sequence[Anchoring] = ()
     tested_on: str | None = None
     left_out: Sequence[LeftOut] = ()
-    folder: Path | None = None  # of the panels left out, with their predictions
+    folder: Path | None = None  # of the results, with their predictions
     reliability: Mapping[str, DatasetReliability] = field(default_factory=dict)  # of ratings, by data set
 
     @property
@@ -101,7 +101,8 @@ def read_reliability(results: Path) -> dict[str, DatasetReliability]:
 def _find_source(results: Path, name: str) -> Source:
     if name in PLANS:
         plan = PLANS[name]
-        return Source(plan.of(read_results(results / plan.trained_on)), plan)
+        folder = results / plan.trained_on
+        return Source(plan.of(read_results(folder)), plan, folder=folder)
     known = (*table_names(results), *PANEL_DATA, *tested_elsewhere())
     if name == ARCHIVE or (name not in known and not (results / name).is_dir()):
         raise CallError(f"no table called {name!r}: there are {', '.join([*table_names(results), *PLANS])}")
@@ -112,7 +113,7 @@ def _find_source(results: Path, name: str) -> Source:
     tested = [] if own else [r for other in table_names(results) for r in _read(results / other) if name in r.transfer]
     if tested or (not own and name in tested_elsewhere()):
         return Source(tested, None, panels, curves, tested_on=name)
-    return Source(own, None, panels, curves)
+    return Source(own, None, panels, curves, folder=folder)
 
 
 def _read(folder: Path) -> list[Result]:

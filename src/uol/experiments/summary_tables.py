@@ -14,7 +14,7 @@ _AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with 
 
 # The rows of the headline table, and the images that were looked at when their settings were chosen.
 CHOSEN_ON: dict[str, str] = {
-    "paper": "none",
+    PAPER: "none",
     "paper-calibrated": "none",
     FAST: "fold 1 and MEBeauty, through its teacher `strong`",
     STRONG: "fold 1 and MEBeauty",
@@ -30,7 +30,7 @@ CHOSEN_ON: dict[str, str] = {
     "four": "test images of all folds",
 }
 _KNOWN_AS = {
-    "paper": ": the paper to the letter, our code",
+    PAPER: ": the paper to the letter, our code",
     "paper-calibrated": ": its settings, with intervals",
     FAST: ": the small model that ships",
     DISTILLED: ": the large model that ships",

@@ -8,7 +8,9 @@ from typing import Any
 
 from uol.errors import CallError
 from uol.experiments.ceiling_tables import ceilings_table
+from uol.experiments.check_tables import duplicates_table, lines_table
 from uol.experiments.comparing import differences
+from uol.experiments.gain_tables import gains_table, settings_table
 from uol.experiments.groups import gaps_table, groups_table
 from uol.experiments.leave_one_out_tables import LEFT_OUT_KINDS
 from uol.experiments.left_out_means import means_table
@@ -44,6 +46,8 @@ def view(kind: str, source: Source) -> View:
     chosen = OLD_NAMES.get(kind, kind)
     if chosen not in KINDS:
         raise CallError(f"no table called {kind!r}: there are {', '.join(KINDS)}")
+    if chosen == "main" and source.plan is not None:
+        chosen = source.plan.table
     if source.left_out:
         of_predictions = {"coverage": coverage_table, "means": means_table}.get(chosen)
         if of_predictions is not None and source.folder is not None:
@@ -312,6 +316,10 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "gaps": gaps_table,
     "ceilings": ceilings_table,
     "anchoring": _anchoring,
+    "gains": gains_table,
+    "settings": settings_table,
+    "lines": lines_table,
+    "duplicates": duplicates_table,
     "coverage": lambda source: View([], {}),  # of panels left out alone, like the next
     "means": lambda source: View([], {}),
 }

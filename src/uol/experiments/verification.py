@@ -50,7 +50,8 @@ class Verification:
             f"verified: {len(self.verified)} results by {self.tables} tables of predictions, {self.numbers} numbers",
             f"largest difference: {self.gap:.1e}, of at most {self.tolerance:.0e}",
         ]
-        lines += [f"in part, since some predictions are not kept: {name}" for name in self.partly]
+        rows = Counter(map(_row_name, self.partly)).items()
+        lines += [f"in part, since some predictions are not kept: {row} ({count})" for row, count in rows]
         lines += [f"tables of {document} are those of the results" for document in self.documents]
         checked = f"checked with {', '.join(self.checked_with)}" if self.checked_with else "not checked without --data"
         lines.append(f"scores, groups and dispersion PC: {checked}")

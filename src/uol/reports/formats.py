@@ -12,7 +12,7 @@ from uol.storage.csv_text import csv_text
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, str]
 
-_SIGNED = ("difference", "bias")  # how the keys of columns begin whose figures lie about 0
+_SIGNED = ("difference", "gain", "bias")  # how the keys of columns begin whose figures lie about 0
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
