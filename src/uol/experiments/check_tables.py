@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -42,7 +43,7 @@ def lines_table(source: Source) -> View:
         rmse = mean(result.metrics.rmse for result in used)
         over = None if best is None or rmse is None else rmse - best
         rows.append(
-            dict(who(used[0]).items())
+            dict[str, Any](who(used[0]))
             | {"folds": len(used), "pc": mean(result.metrics.pc for result in used), "rmse": rmse}
             | {"best": best, "gain": over}
         )
@@ -64,7 +65,7 @@ def duplicates_table(source: Source) -> View:
         if known is None or source.folder is None or known.fingerprint != used[0].provenance.data.fingerprint:
             continue
         if found := _both_ways(used, source.folder, known.splits):
-            rows.append(dict(who(used[0]).items()) | {"folds": len(used)} | found)
+            rows.append(dict[str, Any](who(used[0])) | {"folds": len(used)} | found)
     columns = {"folds": "folds", "left_out": "left out"}
     for key in FIGURES:
         columns |= {key: key.upper(), f"without_{key}": f"{key.upper()} without"}

@@ -58,13 +58,12 @@ def gains_table(source: Source) -> View:
     rows: list[Cells] = []
     for row in gain_rows(source):
         there = [r.transfer[_ELSEWHERE].pc for r in row.used if _ELSEWHERE in r.transfer]
-        rows.append(
-            {"what": row.row.label, "recipe": row.row.recipe, "folds": len(row.used)}
-            | {"pc": mean(r.metrics.pc for r in row.used), "mae": mean(r.metrics.mae for r in row.used)}
-            | {"gain_pc": row.own.value, "interval_pc": format_interval(row.own.ends, signed=True)}
-            | {"elsewhere": mean(there), "gain_elsewhere": row.elsewhere.value}
-            | {"interval_elsewhere": format_interval(row.elsewhere.ends, signed=True)}
-        )
+        cells: Cells = {"what": row.row.label, "recipe": row.row.recipe, "folds": len(row.used)}
+        cells |= {"pc": mean(r.metrics.pc for r in row.used), "mae": mean(r.metrics.mae for r in row.used)}
+        cells |= {"gain_pc": row.own.value, "interval_pc": format_interval(row.own.ends, signed=True)}
+        cells |= {"elsewhere": mean(there), "gain_elsewhere": row.elsewhere.value}
+        cells |= {"interval_elsewhere": format_interval(row.elsewhere.ends, signed=True)}
+        rows.append(cells)
     columns = {"what": "", "folds": "folds", "mae": "MAE", "pc": "PC", "gain_pc": "gain", "interval_pc": "95 %",
                "elsewhere": f"PC on {_ELSEWHERE}", "gain_elsewhere": "gain",
                "interval_elsewhere": "95 %"}  # fmt: skip
