@@ -44,7 +44,8 @@ ALSO = ("--also", "mebeauty=there", "--also", "mifs=there", "--also", "color-fer
 
 @pytest.mark.slow
 def test_from_a_plan_to_tables_panel_and_figures(uol, place):
-    call = ("experiment", "run", "scores", "--root", "there", *ALSO, "--add")
+    chosen = ("--recipe", "matched", "--recipe", "matched-consistency")  # balanced references need more images
+    call = ("experiment", "run", "scores", "--root", "there", *chosen, *ALSO, "--add")
     code, out, err = uol(*call, "--json")
     rows = json.loads(out)
     assert code == 0, err
@@ -58,7 +59,7 @@ def test_from_a_plan_to_tables_panel_and_figures(uol, place):
     assert code == 0
     assert out.count("there") == 4
     listed = {row["name"]: row for row in json.loads(uol("experiment", "list", "--json")[1])}
-    assert (listed["scores"]["results"], listed["scores"]["of"]) == (4, 10)
+    assert (listed["scores"]["results"], listed["scores"]["of"]) == (4, 15)
 
     code, out, _ = uol("experiment", "table", "scores", "--json")
     rows = json.loads(out)

@@ -55,7 +55,7 @@ def test_every_image_once_after_a_worker_and_the_driver_were_killed(table, model
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert (summary["images"], summary["rows"], summary["errors"]) == (600, 600, {})
-    assert summary["before"] == 20 * (30 - left)
+    assert 20 * (30 - left) <= summary["before"] < 600  # workers may finish a part after their driver has died
     check_once(out, KEYS)
     again = subprocess.run(call, capture_output=True, text=True, timeout=300)
     assert json.loads(again.stdout)["before"] == 600
