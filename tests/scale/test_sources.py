@@ -73,6 +73,9 @@ def test_images_and_parquet_do_not_mix(tmp_path, photographs):
     assert not is_table([str(photographs)])
     with pytest.raises(CallError, match="cannot be scored by one command"):
         is_table([table, str(photographs)])
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(CallError, match="has Parquet files and images"):
+        is_table([str(tmp_path)])
 
 
 @pytest.mark.parametrize(

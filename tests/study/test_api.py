@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from served_study import ADMIN, Asked, answer_body, make_study
-from uol.errors import CallError
+from uol.errors import CallError, UolError
 from uol.study.answers import Trial
 from uol.study.server import check_access
-from uol.study.sessions import later_images
+from uol.study.sessions import EntryError, Sessions, later_images
 
 
 @pytest.fixture
@@ -204,6 +207,30 @@ def test_enough_answers_or_participants_let_nobody_else_in(open_study):
     by_answers = open_study("other", stopping={"answers": 3})
     halfway(by_answers)
     assert by_answers.post("/v1/sessions", json={"agreed": True}).status_code == 403
+
+
+def test_an_id_is_one_participant_and_the_last_place_is_taken_once(open_study):
+    asked = open_study(stopping={"participants": 2})
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda _: asked.sessions.enter("en", {"PROLIFIC_PID": "one"}), range(10)))
+    assert len(asked.store.sessions()) == 1
+
+    def enter(_):
+        with contextlib.suppress(EntryError):
+            asked.sessions.enter("en", {})
+
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(enter, range(10)))
+    assert len(asked.store.sessions()) == 2
+
+
+def test_a_study_whose_images_are_gone_is_not_opened(open_study):
+    asked = open_study()
+    halfway(asked)
+    shown = next(iter(asked.store.trials()))[1].images[0]
+    changed = replace(asked.study, files={name: file for name, file in asked.study.files.items() if name != shown})
+    with pytest.raises(UolError, match="which this study does not have"):
+        Sessions(changed, asked.store)
 
 
 # -------------------------------------------------------------------- who may ask what

@@ -40,7 +40,10 @@ def test_every_file_is_written_and_read_again(tmp_path, kind):
     page = (out / "report.html").read_text()
     assert "measures nothing about the people" in page
     assert "measures nothing about the people" in (out / "README.md").read_text()
-    export_study(results, out)  # an earlier export is replaced
+    (out / "analysis.R").write_text("# mine")
+    (out / "pairs.csv").write_text("of an earlier export")
+    export_study(results, out)
+    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "analysis.R"])
 
 
 @pytest.mark.slow

@@ -83,7 +83,12 @@ def is_table(names: Sequence[str]) -> bool:
 def _has_tables(name: str) -> bool:
     """Whether a folder on disk, or one at an address, has Parquet files directly in it."""
     if not is_address(name):
-        return Path(name).is_dir() and any(Path(name).glob(f"*{PARQUET}"))
+        if not Path(name).is_dir() or not any(Path(name).glob(f"*{PARQUET}")):
+            return False
+        image = next((file for file in Path(name).iterdir() if file.suffix.lower() in SUFFIXES), None)
+        if image is not None:
+            raise CallError(f"{name}: has Parquet files and images ({image.name}); name the files, or another folder")
+        return True
     if name.lower().endswith(tuple(SUFFIXES) + LIST_SUFFIXES) or name.startswith("http"):
         return False
     system, path = locate(name)

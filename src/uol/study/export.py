@@ -9,7 +9,7 @@ import pandas as pd
 import uol
 from uol.errors import CallError
 from uol.storage.csv_text import frame_text
-from uol.storage.files import replacing_folder, write_json, write_text
+from uol.storage.files import write_json, write_text
 from uol.study.participants import participant_table
 from uol.study.progress import progress
 from uol.study.report import MEANING, write_study_report
@@ -40,7 +40,7 @@ _FILES = {
     "scale.csv": "a row per image: its place on the scale with standard error and 95 % interval",
     "pairs.csv": "a row per pair: votes for either image, agreement, and whether more than 5 of 7 voters agreed",
     "participants.csv": "a row per participant; `flagged` is a reason to look; all count except those `left_out`",
-    "makeup-votes.csv": "votes on photographs with and without make-up, as `uol evaluate --makeup-votes` reads them",
+    "makeup-votes.csv": "votes with and without make-up, as `uol experiment run --makeup-votes` reads them",
     "summary.json": "reliability, intransitivity, consistency of repeats, sides",
     "report.html": "all of this on a page with figures",
 }
@@ -71,7 +71,7 @@ def summary(results: Results) -> dict[str, object]:
 
 
 def export_study(results: Results, out: Path) -> list[str]:
-    """Write all files to a folder in one step; the names of the files."""
+    """Write all files to a folder, each in one step, and return their names; other files in the folder stay."""
     if out.exists() and not (out / "summary.json").is_file() and (not out.is_dir() or any(out.iterdir())):
         raise CallError(f"{out}: exists and is no earlier export; choose another folder")
     tables = {
@@ -84,12 +84,14 @@ def export_study(results: Results, out: Path) -> list[str]:
         if results.study.people:
             tables["makeup-votes.csv"] = makeup_votes(results)
     figures = summary(results)
-    with replacing_folder(out) as temporary:
-        for name, table in tables.items():
-            write_text(temporary / name, frame_text(table))
-        write_json(temporary / "summary.json", {"uol": uol.__version__, **figures})
-        write_study_report(temporary / "report.html", results, figures, tables)
-        write_text(temporary / "README.md", _readme(results, [*tables, "summary.json", "report.html"]))
+    out.mkdir(parents=True, exist_ok=True)
+    for name in {name for name in _FILES if name.endswith(".csv")} - set(tables):
+        (out / name).unlink(missing_ok=True)  # of an earlier export
+    write_json(out / "summary.json", {"uol": uol.__version__, **figures})
+    for name, table in tables.items():
+        write_text(out / name, frame_text(table))
+    write_study_report(out / "report.html", results, figures, tables)
+    write_text(out / "README.md", _readme(results, [*tables, "summary.json", "report.html"]))
     return [*tables, "summary.json", "report.html", "README.md"]
 
 

@@ -19,7 +19,7 @@ from itertools import count
 
 from sqlalchemy import Connection, insert, select
 
-from uol.errors import CallError
+from uol.errors import CallError, UolError
 from uol.study import tables
 from uol.study.answers import Answer, Trial, answered
 from uol.study.folder import Study
@@ -77,7 +77,7 @@ class Sessions:
         self.enough: str | None = None  # why nobody else can enter, once the scale is precise enough
         self._by_token: dict[str, Session] = {}
         self._by_name: dict[str, Session] = {}
-        self._choosing = threading.Lock()
+        self._choosing = threading.RLock()
         secret = store.secret("images")
         self.name = hashlib.sha256(b"study" + secret).hexdigest()[:16]  # for browsers, which may know several studies
         self._keys = {image: hmac.new(secret, image.encode(), "sha256").hexdigest()[:24] for image in study.ids}
@@ -93,11 +93,24 @@ class Sessions:
         for row in rows:
             self._add(Session(row.session, row.participant, row.number, row.token, row.language, row.code, row.state))
         for name, trial in self.store.trials():
+            self._check_trial(trial)
             self._by_name[name].trials.append(trial)
         for name, _ in given:
             self._by_name[name].done += 1
         self.counting = sum(kind == "trial" for _, kind in given)  # answers that the scale is made of
         self._numbers = count(rows[-1].number + 1 if rows else 0)
+
+    def _check_trial(self, trial: Trial) -> None:
+        """Refuse a database of another study, and settings that no longer have what participants were shown."""
+        settings = self.study.settings
+        missing = [image for image in trial.images if image not in self.study.files]
+        checks = trial.kind == "check" and trial.of is not None and int(trial.of) > len(settings.checks)
+        if missing or checks or (trial.kind == "trial" and len(trial.images) != settings.set_size):
+            what = f"image {missing[0]!r}" if missing else "an attention check" if checks else "another kind of trial"
+            raise UolError(
+                f"participants were shown {what}, which this study does not have: the database is of another study, or "
+                "study.yaml or images.csv has changed since; bring the former settings back, or begin a new study"
+            )
 
     def _add(self, session: Session) -> None:
         self._by_name[session.name] = session
@@ -118,12 +131,13 @@ class Sessions:
 
         Somebody whose id is known goes on, begins again or is refused, as the settings say.
         """
-        known = self._known(personal)
-        if known is not None:
-            return self.come_back(known)
-        if (full := self.full()) is not None:
-            raise EntryError(403, "full", full)
-        return self._begin(None, language, personal)
+        with self._choosing:  # one after another: an id is one participant, and the last place is taken once
+            known = self._known(personal)
+            if known is not None:
+                return self.come_back(known)
+            if (full := self.full()) is not None:
+                raise EntryError(403, "full", full)
+            return self._begin(None, language, personal)
 
     def come_back(self, session: Session, token: str | None = None) -> tuple[Session, str]:
         """The session of somebody who comes back, and its token, by the policy of the settings.
