@@ -66,3 +66,10 @@ def test_nothing_is_overwritten_or_left_behind(photos, tmp_path):
     table.write_text("x,y\n1,2\n")
     with pytest.raises(UolError, match="name them first and second"):
         new_study(photos, tmp_path / "other", Wanted(table=table))
+
+
+def test_names_that_tables_cannot_hold_leave_no_folder(photos, tmp_path):
+    (photos / "a.png").rename(photos / "a\nb.png")
+    with pytest.raises(UolError):
+        new_study(photos, tmp_path / "study", Wanted())
+    assert not (tmp_path / "study").exists()

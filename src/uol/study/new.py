@@ -13,7 +13,7 @@ import yaml
 from uol.datasets.column_names import FIRST, SECOND
 from uol.datasets.matching import ImageIndex, match_names
 from uol.datasets.tables import find_column, read_table, texts
-from uol.errors import CallError, counted
+from uol.errors import CallError, UolError, counted
 from uol.images.paths import find_images
 from uol.storage.files import replacing_folder
 from uol.storage.settings_text import read_yaml
@@ -87,7 +87,11 @@ def new_study(folder: Path, out: Path, wanted: Wanted, report: Callable[[str], N
         if pairs:
             (temporary / PAIRS).write_text(pairs_text(pairs, people), encoding="utf-8")
         (temporary / SETTINGS).write_text(text, encoding="utf-8")
-    return open_study(out)
+    try:
+        return open_study(out)
+    except UolError:  # names that tables cannot hold
+        shutil.rmtree(out)
+        raise
 
 
 def settings_text(wanted: Wanted, folder: str, images: int) -> str:
