@@ -131,3 +131,10 @@ def test_adaptive_pairs_ignore_practice_repeats_and_checks():
     counted = [answer((0, 1), 0), answer((1, 2), 1)]
     more = [*counted, answer((3, 4), 3, kind="practice"), answer((0, 5), 5, kind="repeat", of="trial-1")]
     assert choose_sets(study, 0, counted) == choose_sets(study, 0, more)
+
+
+def test_many_pairs_are_dealt_as_few_are(monkeypatch):
+    study = study_of(12, trials=7)
+    whole = [choose_sets(study, number) for number in range(9)]
+    monkeypatch.setattr("uol.study.trials._MANY_PAIRS", 0)
+    assert [choose_sets(study, number) for number in range(9)] == whole

@@ -29,20 +29,22 @@ _MOST_IMAGES = 1000  # above this, partners are images of near rank and some at 
 _NEAR, _ANYWHERE = 40, 20
 
 
-def round_robin(images: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+def round_robin(images: int, rng: np.random.Generator, most: int | None = None) -> list[tuple[int, int]]:
     """Every pair of images once, in rounds in which every image occurs once (one rests if their number is odd).
 
     The circle method on images in random order: after each round every image has been shown equally often, and two
-    rounds connect all images.
+    rounds connect all images. With `most`, only that many, the first.
     """
     seats = rng.permutation(images).tolist()
     seats += [-1] * (images % 2)  # the partner of the image that rests
     found: list[tuple[int, int]] = []
     for _ in range(len(seats) - 1):
+        if most is not None and len(found) >= most:
+            break
         pairs = [(seats[k], seats[-1 - k]) for k in range(len(seats) // 2)]
         found += [pairs[k] for k in rng.permutation(len(pairs)) if -1 not in pairs[k]]
         seats = [seats[0], seats[-1], *seats[1:-1]]
-    return found
+    return found[:most]
 
 
 def adaptive_pairs(
@@ -92,7 +94,7 @@ def batch(
     i, j = np.asarray(first, np.intp), np.asarray(second, np.intp)
     joined = np.concatenate([np.stack([i, j], 1), pending])
     number = min(number, images * (images - 1) // 2)
-    rounds = round_robin(images, np.random.default_rng([seed, 0]))[: _OPENING * images // 2]
+    rounds = round_robin(images, np.random.default_rng([seed, 0]), _OPENING * images // 2)
     found = _without(np.array(rounds, np.intp).reshape(-1, 2), joined, images)[:number]
     if len(found) == number:
         return found

@@ -23,6 +23,8 @@ Set = tuple[str, ...]
 _Item = tuple[str, TrialKind, Set, str | None]
 _Rounds = Callable[[Study, int], list[Set]]
 
+_MANY_PAIRS = 100_000  # of more, a participant's part of the first round is made without the rest
+
 
 def choose_sets(study: Study, number: int, answers: Sequence[Answer] = (), pending: Sequence[Set] = ()) -> list[Set]:
     """The images of each of a participant's main trials.
@@ -100,6 +102,10 @@ def _choose_pairs(study: Study, number: int, answers: Sequence[Answer], pending:
     if settings.pairs.choice == "given":
         return _slice_of_rounds(study, number, settings.trials or len(study.given), _given_rounds)
     all_pairs = len(ids) * (len(ids) - 1) // 2
+    begin, end = number * (settings.trials or all_pairs), (number + 1) * (settings.trials or all_pairs)
+    if all_pairs > _MANY_PAIRS and end <= all_pairs:
+        chosen = round_robin(len(ids), _rng(settings, 0, "round"), end)[begin:]
+        return [_turned((ids[a], ids[b]), settings.seed, 0) for a, b in chosen]
     return _slice_of_rounds(study, number, settings.trials or all_pairs, _pair_rounds)
 
 
