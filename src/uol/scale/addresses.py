@@ -69,12 +69,6 @@ def write_whole(address: str, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def exists(address: str) -> bool:
-    """Whether a file or folder is there."""
-    system, path = locate(address)
-    return bool(system.exists(path))
-
-
 def names_in(folder: str) -> dict[str, int]:
     """The names and sizes of the files directly in a folder; none if it does not exist."""
     system, path = locate(folder)

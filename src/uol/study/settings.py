@@ -119,7 +119,7 @@ class StudySettings(_Part):
     trials: Annotated[int, Field(gt=0)] | None = None
     repeats: int = Field(0, ge=0)
     checks: tuple[Check, ...] = ()
-    practice: int = Field(0, ge=0)
+    practice: int = Field(0, ge=0, le=1000)
     break_every: Annotated[int, Field(gt=0)] | None = None
     seed: int = Field(0, ge=0, lt=2**32)
     resume: Resume = "resume"

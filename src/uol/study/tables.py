@@ -93,12 +93,6 @@ def replay(connection: Connection) -> None:
         _apply(connection, row.number, row.kind, row.session, json.loads(row.data), row.at)
 
 
-def next_number(connection: Connection) -> int:
-    """The number of the next session, from 1."""
-    found = connection.execute(select(sessions.c.number).order_by(sessions.c.number.desc()).limit(1)).scalar()
-    return 1 if found is None else int(found) + 1
-
-
 def erase(connection: Connection, participant: str) -> int:
     """Delete everything of a participant: personal data, sessions, answers and their events; how many answers.
 
