@@ -26,7 +26,7 @@ from uol.training.recipe import (
 )
 from uol.training.stepper import learning_rate
 
-RESOLVED = {  # digests of the settings of each recipe that differ from the defaults, before recipes had bases
+RESOLVED = {  # digests of the settings of each recipe that differ from the defaults, which later changes of their files must not move
     "best": "1300be561a6b",
     "demo": "d8e4ca561007",
     "distilled": "0b15f5bc3b55",
@@ -34,6 +34,8 @@ RESOLVED = {  # digests of the settings of each recipe that differ from the defa
     "half": "394acc09660e",
     "hiera": "e637b9e29236",
     "matched": "d00639f7d960",
+    "panels-fast": "c58bff7dfcac",
+    "panels-large": "3d1b47f17d55",
     "paper": "7f62896cf558",
     "paper-calibrated": "c5584a90e5f8",
     "strong": "9e36843d7829",
