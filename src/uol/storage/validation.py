@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,22 +25,32 @@ _MOST_BYTES = 2**20  # of a file of settings
 _WORDS = {  # in place of pydantic's, which are those of a programmer
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
-    "dict_type": "must be an object",
+    "dict_type": "must be an object: {{name: value}}",
     "extra_forbidden": "no such field",
+    "finite_number": "must be a finite number",
     "float_parsing": "must be a number",
     "float_type": "must be a number",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be a whole number",
     "int_parsing": "must be a whole number",
+    "int_parsing_size": "has too many digits",
     "int_type": "must be a whole number",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
     "list_type": "must be a list",
     "literal_error": "must be {expected}",
     "missing": "is missing",
-    "model_attributes_type": "must be an object",
-    "model_type": "must be an object",
+    "model_attributes_type": "must be an object: {{name: value}}",
+    "model_type": "must be an object: {{name: value}}",
+    "string_pattern_mismatch": "must match {pattern}",
     "string_too_long": "must have at most {max_length} characters",
     "string_type": "must be a text",
     "too_long": "give at most {max_length}",
     "too_short": "give at least {min_length}",
+    "tuple_type": "must be a list",
 }
+_CHOICES = {"str", "int", "dict[str,str]"}  # where a value may be of several types, pydantic adds the one it tried
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -94,15 +105,23 @@ def check_values(kind: type[Model], values: Mapping[str, Any], path: Path) -> Mo
 
 def first_problem(error: ValidationError) -> str:
     """The first problem that validation found, as `field: what is wrong`."""
-    first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
+    first = _nearest(error)
+    message: str = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message
     words = _WORDS.get(first["type"])
     message = words.format(**first.get("ctx", {})) if words else message[0].lower() + message[1:]
     if first["type"] == "json_invalid":
         return f"not readable as JSON ({message})"
-    place, shown = "".join(f"{part}." for part in first["loc"]), first["input"]
+    place, shown = "".join(f"{part}." for part in first["loc"] if part not in _CHOICES), first["input"]
     message = f"{place[:-1]}: {message}" if place else message
     plain = isinstance(shown, str | int | float | None) and first["type"] != "extra_forbidden"
     return message + (f", not {shown!r}" if plain else "")
+
+
+def _nearest(error: ValidationError) -> Any:
+    """The first problem; of a value that may be of several types, the one that lies deepest in it."""
+    found = error.errors()
+    place = list(takewhile(lambda part: part not in _CHOICES, found[0]["loc"]))
+    same = [one for one in found if list(one["loc"][: len(place)]) == place]
+    return found[0] if len(place) == len(found[0]["loc"]) else max(same, key=lambda one: len(one["loc"]))

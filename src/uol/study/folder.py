@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,26 @@ class Study:
         """The number of each image, from 0, by its id."""
         return {name: place for place, name in enumerate(self.ids)}
 
+    @property
+    def one_round(self) -> int:
+        """The trials that show every image, or every pair, once."""
+        images = len(self.ids)
+        if self.settings.kind == "pairs":
+            return len(self.given) if self.settings.pairs.choice == "given" else math.comb(images, 2)
+        return -(-images // self.settings.set_size)
+
+    @property
+    def trials(self) -> int:
+        """The trials of one participant, without practice, repeats and checks."""
+        return self.settings.trials or self.one_round
+
+    @property
+    def most_trials(self) -> int:
+        """The most different trials that one participant can have; of sets of four, a quarter of all that there are."""
+        if self.settings.kind != "best-of-four":
+            return self.one_round
+        return max(self.one_round, math.comb(len(self.ids), self.settings.set_size) // 4)
+
 
 def is_study(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder is a study folder."""
@@ -86,6 +107,16 @@ def check_study(study: Study) -> None:
     where, settings, ids = study.path / SETTINGS, study.settings, set(study.files)
     if len(ids) < settings.set_size:
         raise CallError(f"{where}: {settings.kind} need at least {counted(settings.set_size, 'image')}")
+    if study.trials > study.most_trials:
+        raise CallError(
+            f"{where}: trials: at most {study.most_trials}, not {study.trials}: nobody sees the same trial twice, and "
+            f"{counted(len(ids), 'image')} give no more; for second answers to the same trial use repeats"
+        )
+    if settings.repeats > (study.trials + 1) // 2:
+        raise CallError(
+            f"{where}: repeats: at most {(study.trials + 1) // 2}, not {settings.repeats}: trials of the first half of "
+            f"{study.trials} come again in the second half"
+        )
     for number, check in enumerate(settings.checks, 1):
         unknown = [name for name in check.images if name not in ids]
         if unknown:

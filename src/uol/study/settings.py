@@ -116,7 +116,7 @@ class StudySettings(_Part):
     instructions: Text = ""
     thanks: Text = "Thank you for taking part."
     pairs: Pairs = Pairs()
-    trials: Annotated[int, Field(gt=0)] | None = None
+    trials: Annotated[int, Field(gt=0, le=100_000)] | None = None
     repeats: int = Field(0, ge=0)
     checks: tuple[Check, ...] = ()
     practice: int = Field(0, ge=0, le=1000)
@@ -153,8 +153,6 @@ class StudySettings(_Part):
             raise ValueError("trials: choice all shows every pair to everyone; choose random to show a part")
         if self.pairs.choice == "adaptive" and self.trials is None:
             raise ValueError("trials: adaptive pairs require the number of trials of a participant")
-        if self.trials is not None and self.repeats > self.trials:
-            raise ValueError(f"repeats: at most as many as trials ({self.trials}), not {self.repeats}")
         for number, check in enumerate(self.checks, 1):
             self._check_check(check, f"checks, number {number}")
         return self

@@ -7,7 +7,8 @@ checks; only adaptive pairs depend on earlier answers too, and with the same ans
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -33,12 +34,11 @@ def choose_sets(study: Study, number: int, answers: Sequence[Answer] = (), pendi
     are about to judge; other choices use neither. Every image (or pair) is shown equally often, within one, if all
     participants finish, and each participant sees a pair once.
     """
-    settings = study.settings
-    if settings.kind == "pairs":
+    if study.settings.kind == "pairs":
         return _choose_pairs(study, number, answers, pending)
-    per_round = _image_rounds if settings.kind == "ratings" else _quartet_rounds
-    each = settings.trials or len(per_round(study, 0))
-    return _slice_of_rounds(study, number, each, per_round)
+    if study.settings.kind == "ratings":
+        return _slice_of_rounds(study, number, study.trials, _image_rounds)
+    return _choose_quartets(study, number, study.trials)
 
 
 def participant_trials(study: Study, number: int, sets: Sequence[Set]) -> list[Trial]:
@@ -100,13 +100,12 @@ def _choose_pairs(study: Study, number: int, answers: Sequence[Answer], pending:
         shown = [answer for answer in answers if answer.counts]
         return adaptive_pairs(ids, shown, pending, settings.trials, settings.seed)
     if settings.pairs.choice == "given":
-        return _slice_of_rounds(study, number, settings.trials or len(study.given), _given_rounds)
-    all_pairs = len(ids) * (len(ids) - 1) // 2
-    begin, end = number * (settings.trials or all_pairs), (number + 1) * (settings.trials or all_pairs)
-    if all_pairs > _MANY_PAIRS and end <= all_pairs:
+        return _slice_of_rounds(study, number, study.trials, _given_rounds)
+    begin, end = number * study.trials, (number + 1) * study.trials
+    if study.one_round > _MANY_PAIRS and end <= study.one_round:
         chosen = round_robin(len(ids), _rng(settings, 0, "round"), end)[begin:]
         return [_turned((ids[a], ids[b]), settings.seed, 0) for a, b in chosen]
-    return _slice_of_rounds(study, number, settings.trials or all_pairs, _pair_rounds)
+    return _slice_of_rounds(study, number, study.trials, _pair_rounds)
 
 
 def _slice_of_rounds(study: Study, number: int, each: int, per_round: _Rounds) -> list[Set]:
@@ -115,8 +114,7 @@ def _slice_of_rounds(study: Study, number: int, each: int, per_round: _Rounds) -
     A participant who begins at the end of one round goes on in the next: there, the sets that this participant has seen
     already are moved behind those that are still due.
     """
-    size = len(per_round(study, 0))
-    each = min(each, size)
+    size = study.one_round
     begin, end = number * each, (number + 1) * each
     found: list[Set] = []
     seen: list[Set] = []
@@ -137,11 +135,30 @@ def _image_rounds(study: Study, turn: int) -> list[Set]:
     return [(study.ids[row],) for row in _rng(study.settings, turn, "round").permutation(len(study.ids))]
 
 
-def _quartet_rounds(study: Study, turn: int) -> list[Set]:
-    """Every image once in sets of four; what is left of the division is filled up with others of the round."""
-    order = _rng(study.settings, turn, "round").permutation(len(study.ids)).tolist()
-    order += order[: -len(order) % 4]
-    return [tuple(study.ids[row] for row in order[start : start + 4]) for start in range(0, len(order), 4)]
+def _choose_quartets(study: Study, number: int, each: int) -> list[Set]:
+    """The next `each` sets of four, after those of the participants before, of rounds that have every image."""
+    size = study.one_round
+    begin, end = number * each, (number + 1) * each
+    found: list[Set] = []
+    together = each // size - 1 if each % size == 0 else 0 if size % each == 0 else -(-each // size)
+    latest: deque[list[Set]] = deque(maxlen=together)  # rounds of which a participant may see parts, and of the next
+    for turn in range(0 if together else begin // size, -(-end // size)):
+        known = {frozenset(images) for before in latest for images in before}
+        sets = _quartet_round(study, turn, known)
+        latest.append(sets)
+        found += sets[max(begin - turn * size, 0) : max(end - turn * size, 0)]
+    return found
+
+
+def _quartet_round(study: Study, turn: int, known: Container[frozenset[str]]) -> list[Set]:
+    """Every image once in sets of four, none of them known; the last one is filled up with others of the round."""
+    rng = _rng(study.settings, turn, "round")
+    while True:
+        order = rng.permutation(len(study.ids)).tolist()
+        order += order[: -len(order) % 4]
+        sets = [tuple(study.ids[row] for row in order[start : start + 4]) for start in range(0, len(order), 4)]
+        if not any(frozenset(images) in known for images in sets):
+            return sets
 
 
 def _pair_rounds(study: Study, turn: int) -> list[Set]:
