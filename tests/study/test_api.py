@@ -175,6 +175,42 @@ def test_somebody_is_refused(open_study):
     assert asked.post("/v1/session/return", token).json()["state"]["code"] == state["code"]
 
 
+@pytest.mark.parametrize("resume", ["resume", "restart", "refuse"])
+@pytest.mark.parametrize("personal", [{}, {"PROLIFIC_PID": "one"}], ids=["unnamed", "named"])
+def test_a_lost_reply_to_entering_locks_nobody_out(open_study, resume, personal):
+    asked = open_study(resume=resume, stopping={"participants": 1})
+    body = {"agreed": True, "language": "en", "personal": personal, "token": "a" * 48}
+    lost = asked.post("/v1/sessions", json=body)
+    asked.store.close()
+    asked = open_study()  # what is lost with a service that was killed is the reply alone
+    again = asked.post("/v1/sessions", json=body)
+    assert (again.status_code, again.json()) == (200, lost.json())
+    assert again.json()["token"] == "a" * 48
+    assert len(asked.store.sessions()) == 1
+    asked.answer("a" * 48, again.json()["state"])
+    later = asked.post("/v1/sessions", json=body)
+    assert later.status_code == (403 if resume == "refuse" else 200)
+    assert len(asked.store.sessions()) == (2 if resume == "restart" else 1)
+
+
+def test_another_browser_does_not_enter_again(open_study):
+    asked = open_study(resume="refuse")
+    body = {"agreed": True, "personal": {"PROLIFIC_PID": "one"}, "token": "a" * 48}
+    assert asked.post("/v1/sessions", json=body).status_code == 200
+    assert asked.post("/v1/sessions", json={**body, "token": "b" * 48}).json()["reason"] == "refused"
+    for short in ("", "a" * 31, "a" * 65, "a" * 40 + " "):
+        assert asked.post("/v1/sessions", json={**body, "token": short}).status_code == 422
+
+
+def test_another_device_goes_on_with_the_token_that_it_made(open_study):
+    asked = open_study()
+    token, state = halfway(asked, PROLIFIC_PID="one")
+    body = {"agreed": True, "personal": {"PROLIFIC_PID": "one"}, "token": "b" * 48}
+    assert asked.post("/v1/sessions", json=body).json() == {"token": "b" * 48, "state": state}
+    assert asked.post("/v1/sessions", json=body).json() == {"token": "b" * 48, "state": state}
+    assert asked.get("/v1/session", token).status_code == 401
+
+
 def test_a_restarted_service_goes_on(open_study):
     asked = open_study()
     token, state = halfway(asked)
@@ -194,6 +230,9 @@ def test_withdrawing_ends_a_session(open_study):
     assert asked.post("/v1/answers", token, json=answer_body(state)).json()["reason"] == "closed"
     assert asked.post("/v1/session/return", token).json()["reason"] == "closed"
     assert asked.store.sessions()[0]["state"] == "closed"
+    left = asked.get("/v1/session", token).json()
+    assert (left["stage"], left["trial"], left["ahead"], left["rest"]) == ("closed", None, [], False)
+    assert asked.post("/v1/session/withdraw", token).status_code == 200
 
 
 def test_enough_answers_or_participants_let_nobody_else_in(open_study):

@@ -122,7 +122,10 @@ def _add_participants(app: FastAPI, sessions: Sessions) -> None:
     @app.post("/v1/sessions", response_model=EnterAnswer, responses=_refusals(*_BODY, 403, 429, 503),
               openapi_extra=request_body(EnterBody), tags=["participants"])  # fmt: skip
     async def enter(request: Request) -> EnterAnswer:
-        """Take part: a token and the first trial. Somebody known goes on, begins again, or is refused."""
+        """Take part: a token and the first trial. Somebody known goes on, begins again, or is refused.
+
+        With a token that the browser made, the same request may be sent again until the first answer.
+        """
         body = await _read(request, EnterBody)
         if not body.agreed:
             raise EntryError(422, "not-agreed", "agreed: nobody takes part without agreeing")
@@ -134,7 +137,7 @@ def _add_participants(app: FastAPI, sessions: Sessions) -> None:
         if settings.store_addresses:
             personal |= {"address": request.client.host if request.client else "", "agent": _agent(request)}
         language = language_of(settings, body.language)
-        session, token = await asyncio.to_thread(sessions.enter, language, personal)
+        session, token = await asyncio.to_thread(sessions.enter, language, personal, body.token)
         return EnterAnswer(token=token, state=session_view(sessions, session))
 
     @app.post("/v1/session/return", response_model=EnterAnswer, responses=_refusals(401, 403, 503),

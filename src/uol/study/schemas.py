@@ -14,11 +14,16 @@ class _Body(BaseModel):
 
 
 class EnterBody(_Body):
-    """Somebody agreed to take part; `personal` are parameters of the address, such as PROLIFIC_PID."""
+    """Somebody agreed to take part; `personal` are parameters of the address, such as PROLIFIC_PID.
+
+    `token` is made by the browser, at random: the same request may be sent again until the first answer. Without it the
+    service makes one.
+    """
 
     agreed: bool
     language: str = Field("", max_length=35)
     personal: dict[str, str] = Field(default_factory=dict, max_length=8)
+    token: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]{32,64}$")
 
 
 class AnswerBody(_Body):
@@ -85,7 +90,7 @@ class SessionView(BaseModel):
     """Where a participant is; `ahead` are images that come soon, `rest` is a moment for a break."""
 
     participant: str
-    stage: Literal["trial", "finished"]
+    stage: Literal["trial", "finished", "closed"]
     language: str
     done: int
     total: int

@@ -126,24 +126,29 @@ class Sessions:
         """The session of a token."""
         return self._by_token.get(digest(token))
 
-    def enter(self, language: str, personal: Mapping[str, str]) -> tuple[Session, str]:
+    def enter(self, language: str, personal: Mapping[str, str], token: str | None = None) -> tuple[Session, str]:
         """A session for somebody who agreed to take part, and its token.
 
-        Somebody whose id is known goes on, begins again or is refused, as the settings say.
+        `token` is one that the browser made. If the reply to its first request was lost, it shows the same token again,
+        and has the same session until the first answer, whatever the policy. Somebody else whose id is known goes on,
+        begins again or is refused, as the settings say.
         """
         with self._choosing:  # one after another: an id is one participant, and the last place is taken once
+            mine = None if token is None else self.find(token)
+            if mine is not None and token is not None:
+                return (mine, token) if mine.state == "open" and not mine.done else self.come_back(mine, token)
             known = self._known(personal)
             if known is not None:
-                return self.come_back(known)
+                return self.come_back(known, wanted=token)
             if (full := self.full()) is not None:
                 raise EntryError(403, "full", full)
-            return self._begin(None, language, personal)
+            return self._begin(None, language, personal, token)
 
-    def come_back(self, session: Session, token: str | None = None) -> tuple[Session, str]:
+    def come_back(self, session: Session, token: str | None = None, wanted: str | None = None) -> tuple[Session, str]:
         """The session of somebody who comes back, and its token, by the policy of the settings.
 
-        Somebody who shows the token keeps it. Somebody known by id gets a new one, and the old one opens nothing any
-        more: a study is answered on one device at a time.
+        Somebody who shows the token keeps it. Somebody known by id gets a new one (or the one `wanted`), and the old
+        one opens nothing any more: a study is answered on one device at a time.
         """
         latest = [one for one in self.all() if one.participant == session.participant][-1]
         policy = self.study.settings.resume
@@ -153,15 +158,13 @@ class Sessions:
             raise EntryError(403, "refused", "this study can be opened once, and it was opened before")
         if latest.state == "open" and policy == "restart" and latest.done:
             self._close(latest, "restart")
-            return self._begin(latest.participant, latest.language, {})
+            return self._begin(latest.participant, latest.language, {}, wanted)
         if token is None or latest is not session:
-            token = self._replace_token(latest)
+            token = self._replace_token(latest, wanted or _new_token())
         latest.seen = time.monotonic()
         return latest, token
 
-    def _replace_token(self, session: Session) -> str:
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-
+    def _replace_token(self, session: Session, token: str) -> str:
         def replaced(_: int) -> None:
             self._by_token.pop(session.token, None)
             session.token = digest(token)
@@ -191,8 +194,10 @@ class Sessions:
             people = set(connection.execute(query).scalars())
         return next((one for one in reversed(self.all()) if one.participant in people), None)
 
-    def _begin(self, participant: str | None, language: str, personal: Mapping[str, str]) -> tuple[Session, str]:
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
+    def _begin(
+        self, participant: str | None, language: str, personal: Mapping[str, str], token: str | None
+    ) -> tuple[Session, str]:
+        token = token or _new_token()
         with self._choosing:  # adaptive pairs depend on what others are about to judge
             number = next(self._numbers)
             session = Session(
@@ -343,6 +348,10 @@ def later_images(trials: Sequence[Trial], begin: int, sets: Sequence[tuple[str, 
         return {}
     again = [trial for trial in trials[begin:] if trial.kind == "repeat" and trial.of in found]
     return found | {trial.trial: tuple(reversed(found[str(trial.of)])) for trial in again}
+
+
+def _new_token() -> str:
+    return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def digest(token: str) -> str:

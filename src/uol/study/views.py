@@ -49,20 +49,21 @@ def session_view(sessions: Sessions, session: Session) -> SessionView:
     settings, current, language = sessions.study.settings, session.current, session.language
     practice = sum(trial.kind == "practice" for trial in session.trials)
     done = max(0, session.done - practice)
-    finished = session.state == "finished" or current is None
+    finished = session.state == "finished" or (session.state == "open" and current is None)
+    closed = session.state not in ("open", "finished")
     every = settings.break_every
-    coming = session.trials[session.done + 1 : session.done + 1 + _AHEAD]
+    coming = [] if closed else session.trials[session.done + 1 : session.done + 1 + _AHEAD]
     shown = None
-    if current is not None and not finished:
+    if current is not None and not finished and not closed:
         shown = TrialView(
             trial=current.trial, kind=settings.kind, practice=current.kind == "practice",
             question=question(settings, current, language), images=[sessions.key(name) for name in current.images],
         )  # fmt: skip
     return SessionView(
-        participant=session.participant, stage="finished" if finished else "trial", language=language,
+        participant=session.participant, stage="finished" if finished else "closed" if closed else "trial", language=language,
         done=done, total=len(session.trials) - practice,
         practice_done=min(session.done, practice), practice_total=practice,
-        rest=not finished and every is not None and done > 0 and done % every == 0,
+        rest=shown is not None and every is not None and done > 0 and done % every == 0,
         trial=shown, ahead=list(dict.fromkeys(sessions.key(name) for trial in coming for name in trial.images)),
         thanks=settings.text(settings.thanks, language) if finished else None,
         code=session.code if finished else None, return_address=settings.return_address if finished else None,

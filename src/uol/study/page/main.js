@@ -93,12 +93,22 @@ function consent() {
   ));
 }
 
+/** The token to enter with, the same until there is a reply: a reply that is lost on the way locks nobody out. */
+function entryToken() {
+  const id = personal()[study.parameters[0]] ?? null, known = memory.read("entry");
+  if (known && known.id === id) return known.token;
+  const token = Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  memory.write("entry", { token, id });
+  return token;
+}
+
 async function enter(event) {
   if (event) event.currentTarget.disabled = true;
   client.setToken("");
   try {
-    const { token, state } = await client.ask("/v1/sessions", { agreed: true, language: study.language, personal: personal() });
+    const { token, state } = await client.ask("/v1/sessions", { agreed: true, language: study.language, personal: personal(), token: entryToken() });
     remember(token);
+    memory.write("entry", null);
     find("language").hidden = true;
     await setStudyLanguage(state.language);
     if (state.stage === "finished") thanks(state);
@@ -121,6 +131,7 @@ function load(state) {
 /** To the next screen: a trial, the end of the practice, a break, or thanks. */
 function go(state, answered = false) {
   if (state.stage === "finished") return thanks(state);
+  if (state.stage === "closed") return message("closed", word("closed"), word("closedText"));
   load(state);
   if (answered && practised && !state.trial.practice) {
     practised = false;
