@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Stage = Literal["trial", "finished", "closed"]
+
 _LONGEST_MS = 7 * 24 * 3600 * 1000
 
 
@@ -90,7 +92,7 @@ class SessionView(BaseModel):
     """Where a participant is; `ahead` are images that come soon, `rest` is a moment for a break."""
 
     participant: str
-    stage: Literal["trial", "finished", "closed"]
+    stage: Stage
     language: str
     done: int
     total: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uol.study.schemas import ScaleView, SessionView, StudyView, TrialView
+from uol.study.schemas import ScaleView, SessionView, Stage, StudyView, TrialView
 from uol.study.sessions import Session, Sessions
 from uol.study.settings import StudySettings, Text
 from uol.study.trials import question
@@ -51,16 +51,17 @@ def session_view(sessions: Sessions, session: Session) -> SessionView:
     done = max(0, session.done - practice)
     finished = session.state == "finished" or (session.state == "open" and current is None)
     closed = session.state not in ("open", "finished")
+    stage: Stage = "finished" if finished else "closed" if closed else "trial"
     every = settings.break_every
     coming = [] if closed else session.trials[session.done + 1 : session.done + 1 + _AHEAD]
     shown = None
-    if current is not None and not finished and not closed:
+    if current is not None and stage == "trial":
         shown = TrialView(
             trial=current.trial, kind=settings.kind, practice=current.kind == "practice",
             question=question(settings, current, language), images=[sessions.key(name) for name in current.images],
         )  # fmt: skip
     return SessionView(
-        participant=session.participant, stage="finished" if finished else "closed" if closed else "trial", language=language,
+        participant=session.participant, stage=stage, language=language,
         done=done, total=len(session.trials) - practice,
         practice_done=min(session.done, practice), practice_total=practice,
         rest=shown is not None and every is not None and done > 0 and done % every == 0,
