@@ -248,6 +248,22 @@ def test_enough_answers_or_participants_let_nobody_else_in(open_study):
     assert by_answers.post("/v1/sessions", json={"agreed": True}).status_code == 403
 
 
+def test_status_and_the_entry_count_the_same_participants(open_study):
+    asked = open_study(stopping={"participants": 2})
+    halfway(asked)
+    left, _ = halfway(asked)
+    asked.post("/v1/session/withdraw", left)
+    shown = asked.get("/v1/admin/live", ADMIN).json()["stopping"][0]["now"]
+    assert (asked.sessions.taking_part(), asked.store.taking_part(), shown) == (1, 1, 1)
+    assert asked.get("/v1/study").json()["full"] is None
+    asked.enter()  # who has begun takes a place, before the first answer too
+    assert asked.get("/v1/study").json()["full"]
+    asked.store.close()
+    later = open_study()  # people who were answering still are
+    assert (later.sessions.taking_part(), later.store.taking_part()) == (2, 2)
+    assert later.get("/v1/study").json()["full"]
+
+
 def test_an_id_is_one_participant_and_the_last_place_is_taken_once(open_study):
     asked = open_study(stopping={"participants": 2})
     with ThreadPoolExecutor(10) as pool:

@@ -148,6 +148,14 @@ def test_adaptive_pairs_ignore_practice_repeats_and_checks():
     assert choose_sets(study, 0, counted) == choose_sets(study, 0, more)
 
 
+@pytest.mark.parametrize(("kind", "trials"), [("ratings", 5), ("pairs", 8), ("best-of-four", 4), ("best-of-four", 6)])
+def test_trials_do_not_depend_on_who_was_dealt_before(kind, trials):
+    study = study_of(12, kind, trials=trials)
+    alone = [choose_sets(study_of(12, kind, trials=trials), number) for number in range(40)]
+    assert [choose_sets(study, number) for number in range(40)] == alone
+    assert [choose_sets(study, number) for number in (30, 7, 39, 0, 31)] == [alone[k] for k in (30, 7, 39, 0, 31)]
+
+
 def test_many_pairs_are_dealt_as_few_are(monkeypatch):
     study = study_of(12, trials=7)
     whole = [choose_sets(study, number) for number in range(9)]

@@ -96,17 +96,19 @@ def status(folder: StudyArgument, database: DatabaseOption = None, as_json: Json
     Example: uol study status study/
     """
     from uol.study.participants import participant_table
-    from uol.study.progress import progress
-    from uol.study.reading import read_answers
+    from uol.study.progress import progress, stop_reason
+    from uol.study.reading import count_people, read_answers
     from uol.study.results import Results
 
     study = _open(folder)
     results = Results(study, read_answers(study, database, missing_ok=True))
-    found = progress(results)
+    found, taking_part = progress(results), count_people(study, database)
+    stop = stop_reason(results, taking_part)
     table = participant_table(results)
     flagged = table[table["flagged"]] if len(table) else table
     if as_json:
-        print_json({**found._asdict(), "flagged": list(flagged["participant"]) if len(table) else []})
+        who = list(flagged["participant"]) if len(table) else []
+        print_json({**found._asdict(), "taking_part": taking_part, "stop": stop, "flagged": who})
         return
     columns = {"participants": "participants", "answers": "answers", "images": "images", "judged": "images judged"}
     columns |= {"width": "interval width", "islands": "unconnected sets", "failed_checks": "failed checks"}
@@ -115,7 +117,7 @@ def status(folder: StudyArgument, database: DatabaseOption = None, as_json: Json
         say(f"{row.participant}: {row.reason}")
     if results.scale is not None:
         say("interval width: mean width of the 95 % intervals of scale values, in logits")
-    say(f"enough: {found.stop}" if found.stop else "no stopping rule is met")
+    say(f"enough: {stop}" if stop else "no stopping rule is met")
 
 
 @app.command("export")

@@ -48,6 +48,11 @@ class Study:
         """The number of each image, from 0, by its id."""
         return {name: place for place, name in enumerate(self.ids)}
 
+    @cached_property
+    def known_rounds(self) -> dict[int, list[list[tuple[str, ...]]]]:
+        """What the rounds before one have left to say of it, by its number: for the latest one, kept by `trials`."""
+        return {}
+
     @property
     def one_round(self) -> int:
         """The trials that show every image, or every pair, once."""

@@ -129,8 +129,8 @@ class Live:
         table = participant_table(results)
         reasons = dict(zip(table["participant"], table["reason"], strict=True)) if len(table) else {}
         width, scale = results.width, _scale(results, sessions)
-        people = {answer.participant for answer in results.answers}
-        reason = stop_reason(results, len(people), width)
+        taking_part = sessions.taking_part()
+        reason = stop_reason(results, taking_part)
         sessions.enough = _ENOUGH if settings.stopping.interval is not None and reason is not None else None
         return LiveAnswer(
             title=settings.text(settings.title, language), kind=settings.kind,
@@ -140,7 +140,7 @@ class Live:
             answers=len(results.counted), per_minute=_per_minute(results.answers),
             people=[_person(one, reasons) for one in everybody if one.state != "erased"],
             unit="rating" if settings.kind == "ratings" else "logits", scale=scale, width=width,
-            reliability=self._reliability(results), stopping=_stopping(results, len(people), width),
+            reliability=self._reliability(results), stopping=_stopping(results, taking_part, width),
             full=sessions.full(), note=_note(results, scale),
         )  # fmt: skip
 
@@ -196,9 +196,9 @@ def _consistency(results: Results) -> dict[str, float | None]:
     return found
 
 
-def _stopping(results: Results, participants: int, width: float | None) -> list[Stop]:
+def _stopping(results: Results, taking_part: int, width: float | None) -> list[Stop]:
     stopping = results.study.settings.stopping
-    reached = {"answers": len(results.counted), "participants": participants}
+    reached = {"answers": len(results.counted), "participants": taking_part}
     rules = [
         Stop(rule=rule, now=reached[rule], target=target, met=reached[rule] >= target)
         for rule, target in (("answers", stopping.answers), ("participants", stopping.participants))

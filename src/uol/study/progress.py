@@ -8,7 +8,7 @@ from uol.study.results import Results
 
 
 class Progress(NamedTuple):
-    """Figures of a study so far; `width` is the mean width of the 95 % intervals, `stop` why it may end (or None)."""
+    """Figures of a study so far; `participants` have answered, `width` is the mean width of the 95 % intervals."""
 
     participants: int
     sessions: int
@@ -18,33 +18,34 @@ class Progress(NamedTuple):
     width: float | None
     islands: int | None
     failed_checks: int
-    stop: str | None
 
 
 def progress(results: Results) -> Progress:
     """Figures of a study so far."""
-    answers, people = results.counted, {answer.participant for answer in results.answers}
-    width = results.width
+    answers = results.counted
     return Progress(
-        participants=len(people),
+        participants=len({answer.participant for answer in results.answers}),
         sessions=len({answer.session for answer in results.answers}),
         answers=len(answers),
         images=len(results.study.ids),
         judged=len({name for answer in answers for name in answer.images}),
-        width=width,
+        width=results.width,
         islands=None if results.scale is None else results.scale.islands,
         failed_checks=sum(answer.correct is False for answer in results.answers),
-        stop=stop_reason(results, len(people), width),
     )
 
 
-def stop_reason(results: Results, participants: int, width: float | None) -> str | None:
-    """Which condition of the settings ends the study, in words; None while it goes on."""
+def stop_reason(results: Results, taking_part: int) -> str | None:
+    """Which condition of the settings ends the study, in words; None while it goes on.
+
+    `taking_part` people have finished or are answering.
+    """
     stopping, answers = results.study.settings.stopping, len(results.counted)
     if stopping.answers is not None and answers >= stopping.answers:
         return f"{answers} answers (limit {stopping.answers})"
-    if stopping.participants is not None and participants >= stopping.participants:
-        return f"{participants} participants (limit {stopping.participants})"
+    if stopping.participants is not None and taking_part >= stopping.participants:
+        return f"{taking_part} participants have finished or are answering (limit {stopping.participants})"
+    width = results.width
     connected = results.scale is None or results.scale.islands == 1
     if stopping.interval is not None and width is not None and connected and width <= stopping.interval:
         return f"mean width of the intervals {width:.3g} (limit {stopping.interval:g})"

@@ -24,12 +24,11 @@ from uol.study import tables
 from uol.study.answers import Answer, Trial, answered
 from uol.study.folder import Study
 from uol.study.settings import SIMILAR
-from uol.study.store import Store, StoreError
+from uol.study.store import ACTIVE_SECONDS, Store, StoreError
 from uol.study.trials import choose_sets, is_correct, is_possible, participant_trials
 
 _TOKEN_BYTES = 24
 _CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without letters and digits that look alike
-_ACTIVE_SECONDS = 3600.0  # without an answer for longer, a participant has left
 _BATCH = 10  # answers after which a participant's adaptive pairs are chosen again
 
 
@@ -63,7 +62,7 @@ class Session:
 
     def is_active(self) -> bool:
         """Whether somebody is answering."""
-        return self.state == "open" and time.monotonic() - self.seen < _ACTIVE_SECONDS
+        return self.state == "open" and time.monotonic() - self.seen < ACTIVE_SECONDS
 
 
 class Sessions:
@@ -90,8 +89,14 @@ class Sessions:
         with self.store.reading() as connection:
             rows = connection.execute(select(tables.sessions).order_by(columns.number)).all()
             given = connection.execute(select(tables.answers.c.session, tables.answers.c.kind)).all()
+        heard, now = self.store.last_heard(), datetime.now(UTC)
         for row in rows:
-            self._add(Session(row.session, row.participant, row.number, row.token, row.language, row.code, row.state))
+            seen = time.monotonic() - (now - heard[row.session]).total_seconds()
+            self._add(
+                Session(
+                    row.session, row.participant, row.number, row.token, row.language, row.code, row.state, seen=seen
+                )
+            )
         for name, trial in self.store.trials():
             self._check_trial(trial)
             self._by_name[name].trials.append(trial)
@@ -178,10 +183,13 @@ class Sessions:
         stopping = self.study.settings.stopping
         if stopping.answers is not None and self.counting >= stopping.answers:
             return "this study has all the answers that it needs"
-        taking = sum(session.state == "finished" or session.is_active() for session in self.all())
-        if stopping.participants is not None and taking >= stopping.participants:
+        if stopping.participants is not None and self.taking_part() >= stopping.participants:
             return "this study has all the participants that it needs"
         return self.enough
+
+    def taking_part(self) -> int:
+        """How many have finished or are answering: what the limit of participants counts."""
+        return sum(session.state == "finished" or session.is_active() for session in self.all())
 
     def _known(self, personal: Mapping[str, str]) -> Session | None:
         """The latest session of somebody with this id."""

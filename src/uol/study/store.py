@@ -12,12 +12,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, select, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, func, insert, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
@@ -29,8 +29,9 @@ from uol.study.writer import StoreError, Writer, reason
 Result = TypeVar("Result")
 
 FILE = "study.sqlite"
+ACTIVE_SECONDS = 3600.0  # without an answer for longer, a participant has left
 _BUSY_MS = 10_000
-__all__ = ["FILE", "AnsweredError", "Store", "StoreError", "database_url"]
+__all__ = ["ACTIVE_SECONDS", "FILE", "AnsweredError", "Store", "StoreError", "database_url"]
 
 
 class AnsweredError(UolError):
@@ -198,6 +199,22 @@ class Store:
         with self.reading() as connection:
             rows = connection.execute(query).mappings().all()
         return [{name: value for name, value in row.items() if name not in hidden} for row in rows]
+
+    def last_heard(self) -> dict[str, datetime]:
+        """When each session began, or was answered last."""
+        query = select(tables.answers.c.session, func.max(tables.answers.c.at)).group_by(tables.answers.c.session)
+        with self.reading() as connection:
+            began = connection.execute(select(tables.sessions.c.session, tables.sessions.c.started)).all()
+            found = {session: at for session, at in [*began, *connection.execute(query).all()]}
+        return {session: datetime.fromisoformat(at) for session, at in found.items()}
+
+    def taking_part(self) -> int:
+        """How many have finished or are answering: what the limit of participants counts."""
+        since, heard = datetime.now(UTC) - timedelta(seconds=ACTIVE_SECONDS), self.last_heard()
+        return sum(
+            one["state"] == "finished" or (one["state"] == "open" and heard[one["session"]] > since)
+            for one in self.sessions()
+        )
 
     def trials(self) -> Iterator[tuple[str, Trial]]:
         """All trials that were given out, each with its session, in order."""

@@ -117,8 +117,10 @@ def _slice_of_rounds(study: Study, number: int, each: int, per_round: _Rounds) -
     size = study.one_round
     begin, end = number * each, (number + 1) * each
     found: list[Set] = []
-    seen: list[Set] = []
-    for turn in range(begin // size if size % each == 0 else 0, (end - 1) // size + 1):
+    first, (seen,) = _nearest_round(study, begin // size, size % each == 0, [[]])
+    for turn in range(first, (end - 1) // size + 1):
+        if turn == begin // size:
+            _keep_round(study, turn, [seen])
         due = each - len(seen)
         known = set(map(frozenset, seen))
         head = [images for images in per_round(study, turn) if frozenset(images) not in known][: due if seen else 0]
@@ -128,6 +130,23 @@ def _slice_of_rounds(study: Study, number: int, each: int, per_round: _Rounds) -
         found += sets[max(begin - start, 0) : max(end - start, 0)]
         seen = sets[size - (start + size) % each :] if (start + size) % each else []
     return found
+
+
+def _nearest_round(study: Study, turn: int, alone: bool, nothing: list[list[Set]]) -> tuple[int, list[list[Set]]]:
+    """A round at or before this one from which on rounds can be made, and what those before it have left to say.
+
+    Rounds that stand alone begin anywhere. Others follow from the ones before: participants enter one after another,
+    and the round at which the last one began is known.
+    """
+    if alone:
+        return turn, nothing
+    return max((one for one in study.known_rounds.items() if one[0] <= turn), default=(0, nothing))
+
+
+def _keep_round(study: Study, turn: int, left: list[list[Set]]) -> None:
+    if turn not in study.known_rounds:
+        study.known_rounds.clear()
+        study.known_rounds[turn] = left
 
 
 def _image_rounds(study: Study, turn: int) -> list[Set]:
@@ -141,8 +160,11 @@ def _choose_quartets(study: Study, number: int, each: int) -> list[Set]:
     begin, end = number * each, (number + 1) * each
     found: list[Set] = []
     together = each // size - 1 if each % size == 0 else 0 if size % each == 0 else -(-each // size)
-    latest: deque[list[Set]] = deque(maxlen=together)  # rounds of which a participant may see parts, and of the next
-    for turn in range(0 if together else begin // size, -(-end // size)):
+    first, kept = _nearest_round(study, begin // size, not together, [])
+    latest = deque(kept, maxlen=together)  # rounds of which a participant may see parts, and of the next
+    for turn in range(first, -(-end // size)):
+        if turn == begin // size:
+            _keep_round(study, turn, list(latest))
         known = {frozenset(images) for before in latest for images in before}
         sets = _quartet_round(study, turn, known)
         latest.append(sets)
