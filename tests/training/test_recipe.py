@@ -26,7 +26,7 @@ from uol.training.recipe import (
 )
 from uol.training.stepper import learning_rate
 
-RESOLVED = {  # digests of the settings of each recipe that differ from the defaults, which later changes of their files must not move
+RESOLVED = {  # digests of the settings in which each recipe differs from the defaults: later changes must not move them
     "best": "1300be561a6b",
     "demo": "d8e4ca561007",
     "distilled": "0b15f5bc3b55",

@@ -205,8 +205,8 @@ class Store:
         query = select(tables.answers.c.session, func.max(tables.answers.c.at)).group_by(tables.answers.c.session)
         with self.reading() as connection:
             began = connection.execute(select(tables.sessions.c.session, tables.sessions.c.started)).all()
-            found = {session: at for session, at in [*began, *connection.execute(query).all()]}
-        return {session: datetime.fromisoformat(at) for session, at in found.items()}
+            found = [*began, *connection.execute(query).all()]  # the last answer after the beginning
+        return {session: datetime.fromisoformat(at) for session, at in found}
 
     def taking_part(self) -> int:
         """How many have finished or are answering: what the limit of participants counts."""
