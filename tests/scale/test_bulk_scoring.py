@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scale_jobs import check_once, workers_of
+from scale_jobs import check_once, jpeg, workers_of
 from uol.errors import CallError
 from uol.scale.bulk_scoring import Request, Summary, score_on_ray
 from uol.scale.job_folder import Counts
@@ -72,6 +72,44 @@ def test_one_core_is_enough(table, model, tmp_path):
         with pytest.raises(CallError, match="no GPU"):
             score_on_ray(Request([table], str(tmp_path / "other"), model, device="cuda"))
     check_once(tmp_path / "out", KEYS)
+
+
+@pytest.mark.slow
+def test_images_added_since_are_scored_and_nothing_twice(model, tmp_path):
+    folder, out, lines = tmp_path / "photographs", tmp_path / "out", []
+    folder.mkdir()
+    for number in range(5):
+        (folder / f"{number}.jpg").write_bytes(jpeg(number))
+    request = Request([str(folder)], str(out), model, part_size=2)
+    with ray_session(cpus=1):
+        assert score_on_ray(request).counts.images == 5
+        (folder / "0a.jpg").write_bytes(jpeg(7))  # between the others
+        (folder / "9.jpg").write_bytes(jpeg(8))
+        assert score_on_ray(request, report=lines.append).counts.images == 7
+        assert lines == ["2 images added since the job began", "5 of 7 images are scored already"]
+        assert score_on_ray(request).before == 7
+    check_once(out, [str(path) for path in folder.iterdir()])
+
+
+@pytest.mark.slow
+def test_tables_added_since_are_scored_and_changed_ones_refused(model, tmp_path):
+    from pyarrow import parquet, table
+
+    def write(name, keys):
+        content = {"key": keys, "bytes": [jpeg(number) for number in range(len(keys))]}
+        parquet.write_table(table(content), tmp_path / "tables" / name)
+
+    (tmp_path / "tables").mkdir()
+    write("b.parquet", ["1", "2"])
+    request = Request([str(tmp_path / "tables")], str(tmp_path / "out"), model)
+    with ray_session(cpus=1):
+        score_on_ray(request)
+        write("a.parquet", ["3", "4", "5"])
+        assert score_on_ray(request).counts.images == 5
+    check_once(tmp_path / "out", ["1", "2", "3", "4", "5"])
+    write("b.parquet", ["1", "2", "6"])
+    with pytest.raises(CallError, match=r"b\.parquet: changed or gone since"):
+        score_on_ray(request)
 
 
 def test_a_folder_inside_the_source_is_refused(tmp_path):

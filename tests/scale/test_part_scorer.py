@@ -18,7 +18,7 @@ from uol.scale.items import Item
 from uol.scale.job_folder import Counts, JobFolder
 from uol.scale.model_files import pack_model
 from uol.scale.part_scorer import PartScorer, Settings, error_kind
-from uol.scale.sources import Columns, choose_columns, image_pairs, parts_of, table_files, write_list
+from uol.scale.sources import Columns, image_pairs, parts_of, table_files, write_list
 from uol.scoring.bulk import score_files
 from uol.scoring.released import open_model
 
@@ -181,14 +181,14 @@ def test_tables_have_the_same_answers(model, photographs, tmp_path, kind):
     }[kind]
     path = str(tmp_path / "images.parquet")
     parquet.write_table(pa.table(columns), path, row_group_size=7)
-    rows, _ = scored(model, tmp_path / "out", table_files([path]), choose_columns(path, {}))
+    rows, _ = scored(model, tmp_path / "out", *table_files([path], {}))
     check_same(rows, expected(model, paths))
 
 
 def test_rows_without_a_key_are_numbered(model, tmp_path):
     path = str(tmp_path / "t.parquet")
     parquet.write_table(pa.table({"bytes": [jpeg(n) for n in range(5)]}), path, row_group_size=2)
-    rows, _ = scored(model, tmp_path / "out", table_files([path]), choose_columns(path, {}), part_size=2)
+    rows, _ = scored(model, tmp_path / "out", *table_files([path], {}), part_size=2)
     assert [row["key"] for row in rows] == [f"t.parquet:{n}" for n in range(5)]
 
 

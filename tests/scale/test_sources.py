@@ -8,9 +8,9 @@ from uol.errors import CallError
 from uol.scale.sources import (
     Columns,
     TableFile,
-    choose_columns,
     image_pairs,
     is_table,
+    marks_in,
     parts_of,
     table_files,
     write_list,
@@ -58,7 +58,7 @@ def test_a_list_is_kept_in_one_row_group_for_each_part(tmp_path):
     files = write_list(((f"{n}", f"{n}.jpg") for n in range(25)), str(tmp_path), 10)
     assert [file.groups for file in files] == [[10, 10, 5]]
     assert parquet.ParquetFile(files[0].address).metadata.num_row_groups == 3
-    assert table_files([str(tmp_path)]) == files
+    assert table_files([str(tmp_path)], {}) == (files, Columns("key", None, "address"))
 
 
 def test_http_has_no_folders():
@@ -90,12 +90,42 @@ def test_images_and_parquet_do_not_mix(tmp_path, photographs):
     ],
 )
 def test_columns_are_found_by_name_and_type(tmp_path, columns, asked, chosen):
-    assert choose_columns(write(tmp_path / "t.parquet", **columns), asked) == chosen
+    assert table_files([write(tmp_path / "t.parquet", **columns)], asked)[1] == chosen
 
 
 def test_unknown_columns_are_refused(tmp_path):
     table = write(tmp_path / "t.parquet", a=["x"])
     with pytest.raises(CallError, match="which column has the images"):
-        choose_columns(table, {})
+        table_files([table], {})
     with pytest.raises(CallError, match="no column b; there are a"):
-        choose_columns(table, {"image": "b"})
+        table_files([table], {"image": "b"})
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        ({"id": ["a"], "jpg": [b"x"]}, "2.parquet: no column bytes, which other files of this job have"),
+        ({"bytes": [b"x"]}, "2.parquet: no column id, which"),
+        ({"id": ["a"], "bytes": ["x.jpg"]}, "2.parquet: another type of column bytes, which"),
+    ],
+)
+def test_files_with_other_columns_are_named(tmp_path, other, problem):
+    write(tmp_path / "1.parquet", id=["a"], bytes=[b"x"])
+    write(tmp_path / "2.parquet", **other)
+    with pytest.raises(CallError, match=problem):
+        table_files([str(tmp_path)], {})
+
+
+def test_a_repeated_name_is_reported(tmp_path):
+    lines = []
+    assert len(list(image_pairs(["-"], ["a.jpg", "./a.jpg", "b.jpg"], lines.append))) == 2
+    assert lines == ["1 repeated name passed over: each image is scored once"]
+
+
+def test_what_a_list_has_already_is_passed_over(tmp_path, photographs, monkeypatch):
+    files = write_list(image_pairs([str(photographs)], (), lambda line: None), str(tmp_path), 10)
+    monkeypatch.chdir(photographs.parent)
+    for name in (str(photographs), photographs.name):  # another spelling is the same folder
+        assert list(image_pairs([name], (), lambda line: None, marks_in(files))) == []
+    (new,) = image_pairs(["-"], [str(photographs / "b" / "00.jpg"), "new.jpg"], lambda line: None, marks_in(files))
+    assert new == ("new.jpg", str(photographs.parent / "new.jpg"))

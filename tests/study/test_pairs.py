@@ -15,8 +15,9 @@ from scipy.stats import norm
 from examples import examples
 from planned_study import answer, study_of
 from uol.order.order import Order
+from uol.order.scale_values import connected_sets
 from uol.study import pairs
-from uol.study.pairs import adaptive_pairs, batch, fisher_weight, information_gain, islands, round_robin
+from uol.study.pairs import adaptive_pairs, batch, fisher_weight, information_gain, round_robin
 from uol.study.simulate import draw_values, simulate_answers
 from uol.study.trials import choose_sets
 
@@ -34,7 +35,7 @@ def test_rounds_have_every_pair_once_and_every_image_in_turn(images, seed):
         counts[list(pair)] += 1
         if place % (images // 2) == 0:
             assert np.ptp(counts) <= (1 if images % 2 == 0 else 2)
-    assert len(set(islands(np.array(found[:images]), images))) == 1 or images == 2
+    assert len(set(connected_sets(np.array(found[:images]), images))) == 1 or images == 2
 
 
 def votes(images, number, seed, ties=False):
@@ -54,10 +55,10 @@ def test_batches_hold_each_pair_once_and_connect(images, number, wanted, seed, t
     assert len(found) == min(wanted, every)
     assert len({frozenset(pair) for pair in found.tolist()}) == len(found)
     before = np.stack(shown[:2], 1)
-    missing = len(set(islands(before, images))) - 1
+    missing = len(set(connected_sets(before, images))) - 1
     joined = np.concatenate([before, found])
     if wanted >= images + missing:
-        assert len(set(islands(joined, images))) == 1
+        assert len(set(connected_sets(joined, images))) == 1
     np.testing.assert_array_equal(found, batch(*shown, images, NOBODY, wanted, seed))
 
 
@@ -129,7 +130,7 @@ def test_a_tree_is_the_best_of_all_trees():
     by_pair = {frozenset(pair): value for pair, value in zip(every.tolist(), gain, strict=True)}
 
     def spans(chosen):
-        return len(set(islands(np.array(chosen), 5))) == 1
+        return len(set(connected_sets(np.array(chosen), 5))) == 1
 
     best = max(
         sum(by_pair[frozenset(pair)] for pair in chosen) for chosen in combinations(every.tolist(), 4) if spans(chosen)
@@ -168,7 +169,7 @@ def test_many_images_have_few_candidates():
     many = pairs._MOST_IMAGES + 10
     candidates = pairs._candidates(np.random.default_rng(0).normal(size=many), np.random.default_rng(1))
     assert len(candidates) < 70 * many
-    assert len(set(islands(candidates, many))) == 1
+    assert len(set(connected_sets(candidates, many))) == 1
     assert (candidates[:, 0] < candidates[:, 1]).all()
 
 

@@ -80,6 +80,43 @@ def test_uol_train_on_two_devices_makes_one_model(tmp_path):
     assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    ("place", "heard"),
+    [
+        ({}, True),
+        ({"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0"}, True),
+        ({"RANK": "8", "LOCAL_RANK": "0", "GROUP_RANK": "1"}, False),  # the first process of torchrun's second machine
+        ({"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}, True),
+        ({"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0"}, False),
+        ({"SLURM_PROCID": "8", "SLURM_LOCALID": "0", "SLURM_NODEID": "1"}, False),
+        ({"LOCAL_RANK": "1"}, False),
+    ],
+)
+def test_only_the_first_rank_prints(monkeypatch, place, heard):
+    for name in list(os.environ):
+        if "RANK" in name or "SLURM" in name:
+            monkeypatch.delenv(name)
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    silenced = []
+    monkeypatch.setattr(os, "dup2", lambda _, stream: silenced.append(stream))
+    ranks.silence_others(1, 1)  # several trainings next to each other
+    assert silenced == []
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)
+    ranks.silence_others(2, 1)
+    assert silenced == ([] if heard else [1, 2])
+
+
+@pytest.mark.slow
+def test_an_error_that_all_ranks_have_is_printed_once():
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "uol"]
+    call = [*torchrun, "train", "--data", "x", "--out", "run", "--recipe", "none", "--devices", "2"]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=120, env=_environment())
+    assert ended.returncode == 1
+    assert ended.stderr.count("uol: none: neither a recipe file") == 1
+
+
 def test_one_process_launches_nothing():
     ranks.launch(1, 1)
     assert (ranks.count(), ranks.is_first(), ranks.agree("x")) == (1, True, "x")

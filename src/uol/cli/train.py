@@ -74,6 +74,7 @@ def train(
     from uol.training import ranks
     from uol.training.recipe import load_recipe, parse_changes
 
+    ranks.silence_others(devices, nodes)
     asked = parse_changes(changes or [], init)
     settings = load_recipe(recipe, asked)
     RunFolder(out).check_unlocked()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,46 +22,58 @@ def find_images(folder: str | os.PathLike[str], report: Report = lambda line: No
 
     `report` receives one line on what was passed over and why, if anything was.
     """
-    root = Path(folder)
+    return list(iterate_images(folder, report))
+
+
+def iterate_images(folder: str | os.PathLike[str], report: Report = lambda line: None) -> Iterator[Path]:
+    """What `find_images` finds, one after another: the names of one folder are in memory, not those of all."""
+    root, found = Path(folder), 0
     if not root.is_dir():
         raise CallError(f"{root}: no such folder")
-    found, passed = _search(root)
+    passed: Counter[str] = Counter()
+    for found, path in enumerate(_search(root, passed), 1):  # noqa: B007 (their number is used below)
+        yield path
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(passed.items()))
     if not found:
         looked = f"looked for {', '.join(sorted(SUFFIXES))}"
         raise CallError(f"{root}: no images in this folder ({f'passed over: {reasons}; ' if passed else ''}{looked})")
     if passed:
-        report(f"{root}: {counted(len(found), 'image')}; passed over {counted(passed.total(), 'other')}: {reasons}")
-    return found
+        report(f"{root}: {counted(found, 'image')}; passed over {counted(passed.total(), 'other')}: {reasons}")
 
 
-def _search(root: Path) -> tuple[list[Path], Counter[str]]:
-    """The image files below a folder, and how many others there are for each reason to pass them over."""
-    found: list[Path] = []
-    passed: Counter[str] = Counter()
-    unreadable: list[OSError] = []
-    for folder, folders, files in os.walk(root, onerror=unreadable.append):
-        here = Path(folder)
-        for name in files:
-            path = here / name
-            suffix = path.suffix.lower()
-            if name in _OF_SYSTEMS:
-                continue
-            if name.startswith("."):
-                passed["hidden"] += 1
-            elif suffix not in SUFFIXES:
-                passed[suffix if suffix else "without an ending"] += 1
-            elif not path.is_file():
-                passed["links to nothing" if path.is_symlink() else "pipes or devices"] += 1
-            else:
-                found.append(path)
-        hidden = [name for name in folders if name.startswith(".")]
-        linked = [name for name in folders if name not in hidden and (here / name).is_symlink()]
-        passed["hidden folders"] += len(hidden)
-        passed["linked folders"] += len(linked)
-        folders[:] = [name for name in folders if name not in hidden]
-    passed["folders that cannot be read"] += len(unreadable)
-    return sorted(found), +passed
+def _search(root: Path, passed: Counter[str]) -> Iterator[Path]:
+    """The image files below a folder, sorted; counts the others by the reason to pass them over."""
+    waiting = [root]
+    while waiting:
+        path = waiting.pop()
+        if not path.is_dir():
+            if reason := _reason(path):
+                passed[reason] += 1
+            elif path.name not in _OF_SYSTEMS:
+                yield path
+        elif path != root and path.name.startswith("."):
+            passed["hidden folders"] += 1
+        elif path != root and path.is_symlink():
+            passed["linked folders"] += 1
+        else:
+            try:
+                waiting += sorted(path.iterdir(), reverse=True)
+            except OSError:
+                passed["folders that cannot be read"] += 1
+
+
+def _reason(path: Path) -> str | None:
+    """Why a file is no image to read; None if it may be one."""
+    suffix = path.suffix.lower()
+    if path.name in _OF_SYSTEMS:
+        return None
+    if path.name.startswith("."):
+        return "hidden"
+    if suffix not in SUFFIXES:
+        return suffix or "without an ending"
+    if not path.is_file():
+        return "links to nothing" if path.is_symlink() else "pipes or devices"
+    return None
 
 
 def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Report = lambda line: None) -> list[Path]:

@@ -94,5 +94,12 @@ def scale_values(
     # Values are centred: what moves all of them together, which only the prior limits, is no error of theirs.
     covariance -= covariance.mean(axis=0) + covariance.mean(axis=1)[:, None] - covariance.mean()
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    islands = connected_components(coo_array((np.ones(i.size), (i, j)), shape=(images, images)), directed=False)[0]
-    return ScaleValues(value - value.mean(), error, delta, int(islands), covariance)
+    islands = int(connected_sets(np.stack([i, j], 1), images).max()) + 1
+    return ScaleValues(value - value.mean(), error, delta, islands, covariance)
+
+
+def connected_sets(pairs: npt.NDArray[np.intp], images: int) -> npt.NDArray[np.int32]:
+    """The number of the set that each image is in, (images,): pairs (n, 2) connect the images of a set."""
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(images, images))
+    labels: npt.NDArray[np.int32] = connected_components(graph, directed=False)[1]
+    return labels

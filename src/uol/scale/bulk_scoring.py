@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -12,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from uol.errors import CallError, UolError
+from uol.errors import CallError, UolError, counted
 from uol.images.paths import Report
 from uol.scale import PART_SIZE
 from uol.scale.addresses import is_address
@@ -25,9 +24,9 @@ from uol.scale.sources import (
     KEY,
     Columns,
     Part,
-    choose_columns,
     image_pairs,
     is_table,
+    marks_in,
     table_files,
     write_list,
 )
@@ -168,10 +167,8 @@ def _plan(request: Request, folder: JobFolder, listed: Iterable[str], report: Re
         scorer.on_panel(str(request.panel))  # which says so
     if request.all_faces and scorer.config.framing == "whole":
         raise CallError("--all-faces: this model scores whole images and finds no faces")
-    lines = list(listed) if "-" in request.source else []
     asked: dict[str, Any] = {
         "source": [name if is_address(name) or name == "-" else str(Path(name).absolute()) for name in request.source],
-        "listed": _digest(lines),
         "model": fingerprint(find_model(request.model)),
         "panel": request.panel or panels[0],
         "interval": request.interval,
@@ -185,16 +182,13 @@ def _plan(request: Request, folder: JobFolder, listed: Iterable[str], report: Re
         changed = [name for name in asked if stored.asked.get(name) != asked[name]]
         if changed:
             raise CallError(f"{request.out} holds a job with another {changed[0]}; choose another folder, or --replace")
-        if is_table(request.source) and table_files(request.source) != stored.files:
-            raise CallError(f"{request.out} holds a job on other Parquet files; choose another folder, or --replace")
-        return stored
+        return _grown(request, folder, stored, listed, report)
     if request.read and not is_table(request.source):
         raise CallError("--read names columns of Parquet files; this source has none")
     if is_table(request.source):
-        files = table_files(request.source)
-        columns = choose_columns(files[0].address, request.read)
+        files, columns = table_files(request.source, request.read)
     else:
-        files = write_list(image_pairs(request.source, lines, report), folder.inputs, request.part_size)
+        files = write_list(image_pairs(request.source, listed, report), folder.inputs, request.part_size)
         columns = Columns(KEY, None, ADDRESS)
     if not sum(sum(file.groups) for file in files):
         raise CallError("no images were given")
@@ -203,9 +197,27 @@ def _plan(request: Request, folder: JobFolder, listed: Iterable[str], report: Re
     return plan
 
 
-def _digest(lines: Sequence[str]) -> str | None:
-    """A digest of a list from stdin; None without one."""
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
+def _grown(request: Request, folder: JobFolder, stored: Plan, listed: Iterable[str], report: Report) -> Plan:
+    """The job in the folder with the images that the source has got since, as further parts; the others keep theirs."""
+    if is_table(request.source):
+        now, _ = table_files(request.source, request.read, stored.columns)
+        there = {file.address: file for file in now}
+        changed = [file.address for file in stored.files if there.get(file.address) != file]
+        if changed:
+            raise CallError(
+                f"{changed[0]}: changed or gone since the job in {request.out} began; choose another, or --replace"
+            )
+        known = {file.address for file in stored.files}
+        more = [file for file in now if file.address not in known]
+    else:
+        pairs = image_pairs(request.source, listed, report, marks_in(stored.files))
+        more = write_list(pairs, folder.inputs, stored.part_size, len(stored.files))
+    if not more:
+        return stored
+    plan = stored._replace(files=[*stored.files, *more])
+    folder.write_plan(plan)
+    report(f"{counted(sum(sum(file.groups) for file in more), 'image')} added since the job began")
+    return plan
 
 
 def _workers(request: Request, cluster: Cluster, plan: Plan, todo: int) -> tuple[int, Settings]:

@@ -1,21 +1,22 @@
 """What is to be scored: folders, lists, patterns and addresses of images, or Parquet files with images in their rows.
 
 Whatever the source, a worker reads its images from Parquet: a table that the user has, or the list of files that the
-job keeps (`_inputs`), frozen when the job begins. A part of the job is a run of row groups in one of these files.
+job keeps (`_inputs`). Images that a source has got since are added to its end. A part of the job is a run of row groups
+in one of these files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from uol.errors import CallError, UolError
-from uol.images.paths import Report, expand_paths
+from uol.errors import CallError, UolError, counted
+from uol.images.paths import Report, expand_paths, iterate_images
 from uol.images.read import SUFFIXES
 from uol.scale.addresses import fetch, is_address, joined, locate, walk, write_whole
 
@@ -26,7 +27,7 @@ KEY, ADDRESS = "key", "address"  # the columns of a job's list
 _KEYS = ("key", "id", "image_id", "name", "filename", "path")
 _CONTENTS = ("bytes", "image", "content", "data", "jpg", "jpeg", "png")
 _ADDRESSES = ("address", "url", "uri", "path", "image", "file", "filename", "image_url", "image_path")
-_GROUPS_IN_A_LIST = 256  # row groups, of one part each, in one file of a job's list
+_GROUPS_IN_A_LIST = 64  # row groups, of one part each, in one file of a job's list
 _AT_ONCE = 16  # footers read at the same time
 
 
@@ -101,14 +102,44 @@ def _has_tables(name: str) -> bool:
 # -------------------------------------------------------------------- images
 
 
-def image_pairs(names: Sequence[str], listed: Iterable[str], report: Report) -> Pairs:
-    """The key and the address of each image, each key once: of a file its name as it was given."""
-    seen: set[bytes] = set()
+def image_pairs(
+    names: Sequence[str], listed: Iterable[str], report: Report, known: Container[bytes] = frozenset()
+) -> Pairs:
+    """The key and the address of each image, each address once, without those whose marks are known.
+
+    The key of a file is its name as it was given. One folder has no name twice: there is nothing to remember of it.
+    """
+    unique = len(names) == 1 and not (names[0] == "-" or names[0].lower().endswith(LIST_SUFFIXES))
+    seen, repeated = set[bytes](), 0
     for key in chain.from_iterable(_keys(name, listed, len(names) > 1, report) for name in names):
-        mark = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=16).digest()  # shorter than names
-        if mark not in seen:
+        address = key if is_address(key) else str(Path(key).absolute())
+        mark = b"" if unique and not known else mark_of(address)
+        if mark in seen:
+            repeated += 1
+            continue
+        if not unique:
             seen.add(mark)
-            yield key, key
+        if mark not in known:
+            yield key, address
+    if repeated:
+        report(f"{counted(repeated, 'repeated name')} passed over: each image is scored once")
+
+
+def mark_of(address: str) -> bytes:
+    """Sixteen bytes that stand for an address: most are longer."""
+    return hashlib.blake2b(text(address).encode(), digest_size=16).digest()
+
+
+def marks_in(files: Sequence[TableFile]) -> set[bytes]:
+    """The marks of all addresses in the files of a job's list."""
+    from pyarrow import parquet  # type: ignore[import-untyped]
+
+    found: set[bytes] = set()
+    for file in files:
+        with io.BytesIO(fetch(file.address)) as content:
+            for batch in parquet.ParquetFile(content).iter_batches(columns=[ADDRESS]):
+                found.update(map(mark_of, batch.column(ADDRESS).to_pylist()))
+    return found
 
 
 def _keys(name: str, listed: Iterable[str], several: bool, report: Report) -> Iterator[str]:
@@ -116,6 +147,8 @@ def _keys(name: str, listed: Iterable[str], several: bool, report: Report) -> It
         return _lines(listed)
     if name.lower().endswith(LIST_SUFFIXES):
         return _lines(_read_list(name))
+    if not is_address(name) and Path(name).is_dir():
+        return map(str, iterate_images(name, report))
     if not is_address(name):
         return map(str, expand_paths(["-"], [name], report) if several else expand_paths([name], (), report))
     if name.lower().endswith(tuple(SUFFIXES)):
@@ -130,18 +163,21 @@ def _lines(lines: Iterable[str]) -> Iterator[str]:
     return (line for line in cleaned if line)
 
 
-def _read_list(name: str) -> list[str]:
+def _read_list(name: str) -> Iterator[str]:
     try:
-        return fetch(name).decode("utf-8", "surrogateescape").split("\n")
+        return io.TextIOWrapper(io.BytesIO(fetch(name)), "utf-8", "surrogateescape", newline="\n")
     except FileNotFoundError:
         raise CallError(f"{name}: no such list of images") from None
     except Exception as error:
         raise UolError(f"{name}: the list cannot be read ({type(error).__name__}: {error})") from error
 
 
-def write_list(pairs: Pairs, folder: str, part_size: int) -> list[TableFile]:
-    """Keep keys and addresses as Parquet with one row group for each part; memory holds one file of them."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+def write_list(pairs: Pairs, folder: str, part_size: int, before: int = 0) -> list[TableFile]:
+    """Keep keys and addresses as Parquet with one row group for each part; memory holds one file of them.
+
+    `before` files are there already.
+    """
+    import pyarrow as pa
     from pyarrow import parquet
 
     files: list[TableFile] = []
@@ -149,7 +185,7 @@ def write_list(pairs: Pairs, folder: str, part_size: int) -> list[TableFile]:
         columns = {KEY: [text(key) for key, _ in chosen], ADDRESS: [text(address) for _, address in chosen]}
         buffer = io.BytesIO()
         parquet.write_table(pa.table(columns), buffer, row_group_size=part_size)
-        address = joined(folder, f"list-{len(files):06d}{PARQUET}")
+        address = joined(folder, f"list-{before + len(files):06d}{PARQUET}")
         write_whole(address, buffer.getvalue())
         whole, rest = divmod(len(chosen), part_size)
         files.append(TableFile(address, buffer.tell(), [part_size] * whole + [rest] * (rest > 0)))
@@ -164,69 +200,88 @@ def text(name: str) -> str:
 # -------------------------------------------------------------------- tables
 
 
-def table_files(names: Sequence[str]) -> list[TableFile]:
-    """The Parquet files of a source with the rows of their row groups, in the order of their names."""
+def table_files(
+    names: Sequence[str], asked: Mapping[str, str], columns: Columns | None = None
+) -> tuple[list[TableFile], Columns]:
+    """The Parquet files of a source with the rows of their row groups, in the order of their names, and their columns.
+
+    The columns, unless they are given, are chosen in the first file; all files must have them.
+    """
     from pyarrow import parquet
 
-    def inspect(address: str) -> TableFile:
+    def inspect(address: str) -> tuple[TableFile, dict[str, bool]]:
         system, path = locate(address)
         try:
             with system.open(path, "rb") as file:
-                footer = parquet.ParquetFile(file).metadata
+                content = parquet.ParquetFile(file)
+                footer = content.metadata
                 rows = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
-            return TableFile(address, int(system.size(path) or 0), rows)
+                return TableFile(address, int(system.size(path) or 0), rows), _columns_of(content.schema_arrow)
         except FileNotFoundError:
             raise CallError(f"{address}: no such file") from None
         except Exception as error:
             raise UolError(f"{address}: no readable Parquet file ({type(error).__name__}: {error})") from error
 
+    files: list[TableFile] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(inspect, chain.from_iterable(map(_tables, names))))
+        for file, there in pool.map(inspect, chain.from_iterable(map(_tables, names))):
+            columns = columns or choose_columns(file.address, there, asked)
+            for name in columns.names():
+                wrong = "no column" if name not in there else "another type of column"
+                if there.get(name) != (name == columns.content):
+                    raise CallError(
+                        f"{file.address}: {wrong} {name}, which other files of this job have; score it by another"
+                    )
+            files.append(file)
+    assert columns is not None  # a source without files was refused
+    return files, columns
+
+
+def _columns_of(schema: Any) -> dict[str, bool]:
+    """The columns of a table, and whether each holds the bytes of images."""
+    import pyarrow as pa
+
+    def holds_bytes(kind: Any) -> bool:
+        if pa.types.is_struct(kind):
+            return bool(kind.get_field_index("bytes") >= 0)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    return {field.name: holds_bytes(field.type) for field in schema}
 
 
 def _tables(name: str) -> list[str]:
+    system, path = locate(name)
     if name.lower().endswith(PARQUET) and not Path(name).is_dir():
-        system, path = locate(name)
         if not any(mark in name for mark in "*?["):
-            return [name]
+            return [name if is_address(name) else path]
         found = sorted(str(one) for one in system.glob(path))
     else:
-        system, path = locate(name)
         found = sorted(str(one) for one in system.ls(path, detail=False) if str(one).endswith(PARQUET))
     if not found:
         raise CallError(f"{name}: no Parquet files match")
     return [f"{name.partition('://')[0]}://{one}" if is_address(name) else one for one in found]
 
 
-def choose_columns(address: str, asked: Mapping[str, str]) -> Columns:
-    """The columns that hold keys and images: those asked for (key=…, image=…), or those with the usual names."""
-    import pyarrow as pa
-    from pyarrow import parquet
+def choose_columns(address: str, there: Mapping[str, bool], asked: Mapping[str, str]) -> Columns:
+    """The columns that hold keys and images: those asked for (key=…, image=…), or those with the usual names.
 
-    system, path = locate(address)
-    with system.open(path, "rb") as file:
-        schema = parquet.read_schema(file)
+    `there` are the columns, and whether each holds the bytes of images.
+    """
     for name in asked.values():
-        if name not in schema.names:
-            raise CallError(f"{address}: no column {name}; there are {', '.join(schema.names)}")
+        if name not in there:
+            raise CallError(f"{address}: no column {name}; there are {', '.join(there)}")
     unknown = set(asked) - {"key", "image"}
     if unknown:
         raise CallError(f"--read {min(unknown)}=…: of Parquet files key=COLUMN and image=COLUMN can be chosen")
 
-    def holds_bytes(name: str) -> bool:
-        kind: Any = schema.field(name).type
-        if pa.types.is_struct(kind):
-            return bool(kind.get_field_index("bytes") >= 0)
-        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
     given = asked.get("image")
-    contents = [name for name in ([given] if given else _CONTENTS) if name in schema.names and holds_bytes(name)]
-    addresses = [name for name in ([given] if given else _ADDRESSES) if name in schema.names and not holds_bytes(name)]
+    contents = [name for name in ([given] if given else _CONTENTS) if there.get(name)]
+    addresses = [name for name in ([given] if given else _ADDRESSES) if there.get(name) is False]
     if not contents and not addresses:
-        there = ", ".join(schema.names)
-        raise CallError(f"{address}: which column has the images? use --read image=COLUMN; there are {there}")
+        names = ", ".join(there)
+        raise CallError(f"{address}: which column has the images? use --read image=COLUMN; there are {names}")
     place = None if contents else addresses[0]
-    key = asked.get("key") or next((name for name in _KEYS if name in schema.names and not holds_bytes(name)), place)
+    key = asked.get("key") or next((name for name in _KEYS if there.get(name) is False), place)
     return Columns(key, contents[0] if contents else None, place)
 
 

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import entr
 
 from uol.order.bradley_terry import BradleyTerry, probabilities
+from uol.order.scale_values import connected_sets
 from uol.study.answers import Answer
 from uol.study.scaling import bradley_terry
 from uol.study.votes import votes_of
@@ -133,13 +134,6 @@ def information_gain(mean: Floats, covariance: Floats, delta: float, pairs: Indi
     return np.asarray(np.maximum(entr(average).sum(1) - entropy, 0.0))
 
 
-def islands(pairs: Indices, images: int) -> npt.NDArray[np.int32]:
-    """The number of the connected set that each image is in: (images,)."""
-    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(images, images))
-    labels: npt.NDArray[np.int32] = connected_components(graph, directed=False)[1]
-    return labels
-
-
 def _posterior(i: Indices, j: Indices, outcome: npt.NDArray[np.generic], images: int) -> tuple[Floats, Floats, float]:
     if not i.size:
         return np.zeros(images), np.eye(images), 0.0
@@ -174,7 +168,7 @@ def _tree(pairs: Indices, gain: Floats, images: int, joined: Indices, rng: np.ra
     pairs, gain = pairs[order], np.round(gain[order], 9)
     ranks = np.empty(len(pairs))
     ranks[np.argsort(-gain, kind="stable")] = np.arange(1, len(pairs) + 1)  # a tree depends on the order alone
-    sets = islands(joined, images)
+    sets = connected_sets(joined, images)
     ranks[sets[pairs[:, 0]] == sets[pairs[:, 1]]] += len(pairs)
     tree = minimum_spanning_tree(coo_array((ranks, (pairs[:, 0], pairs[:, 1])), shape=(images, images))).tocoo()
     best = np.argsort(tree.data)

@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, softmax
 
 from uol.order.order import Order
-from uol.order.scale_values import ScaleValues, scale_values
+from uol.order.scale_values import ScaleValues, connected_sets, scale_values
 from uol.study.thurstone import ThurstoneFit, centred, fit_thurstone, normal_slope
 
 Floats = npt.NDArray[np.float64]
@@ -111,7 +109,7 @@ def thurstone(
     if case not in (3, 5):
         raise ValueError(f"Thurstone's case {case}: choose 3 or 5")
     i, j, order = (np.asarray(part, np.intp) for part in (first, second, outcome))
-    islands = count_islands(np.stack([i, j], 1), images)
+    islands = int(connected_sets(np.stack([i, j], 1), images).max()) + 1
     mode: ThurstoneFit | None = None
     last: ScaleFit | None = None
 
@@ -144,7 +142,8 @@ def best_of(images: npt.ArrayLike, best: npt.ArrayLike, number: int) -> ScaleFit
     if chosen.size == 0:
         raise ValueError("scale values need at least one choice")
     winner = shown[np.arange(len(chosen)), chosen]
-    islands = count_islands(np.stack([np.repeat(winner, shown.shape[1]), shown.ravel()], 1), number)
+    beaten = np.stack([np.repeat(winner, shown.shape[1]), shown.ravel()], 1)
+    islands = int(connected_sets(beaten, number).max()) + 1
     normal = np.random.default_rng(0).standard_normal((_DRAWS, shown.shape[1]))
     normal = np.concatenate([normal, -normal])
     last: ScaleFit | None = None
@@ -193,12 +192,6 @@ def rating_means(matrix: npt.ArrayLike) -> RatingMeans:
     variance = squares / freedom if freedom > 0 and squares > 0 else np.nan
     error = np.sqrt(np.divide(variance, count, out=np.full(len(ratings), np.nan), where=count > 0))
     return RatingMeans(mean, error)
-
-
-def count_islands(pairs: npt.NDArray[np.intp], images: int) -> int:
-    """The number of sets of images that no chain of pairs connects: pairs (n, 2)."""
-    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(images, images))
-    return int(connected_components(graph, directed=False)[0])
 
 
 def _logistic_slope(difference: Floats, outcome: Indices, delta: float) -> Floats:

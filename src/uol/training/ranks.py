@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
-from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -32,6 +31,8 @@ from uol.order.backbones import Backbone
 Value = TypeVar("Value")
 
 _PATIENCE = timedelta(days=1)  # ranks wait while the first one tests a network
+# Of torchrun, SLURM and Fabric: the first rank is the first process of the first machine.
+_PLACES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "NODE_RANK")
 
 
 class _Machines(NamedTuple):
@@ -43,10 +44,7 @@ _machines = _Machines()
 
 
 def launch(devices: int, nodes: int, accelerator: str = "auto") -> None:
-    """Start the other ranks, which repeat this command, or join those that torchrun or SLURM started.
-
-    Ranks other than the first print nothing.
-    """
+    """Start the other ranks, which repeat this command, or join those that torchrun or SLURM started."""
     global _machines
     if devices < 1 or nodes < 1:
         raise CallError("--devices and --nodes must be at least 1")
@@ -56,11 +54,16 @@ def launch(devices: int, nodes: int, accelerator: str = "auto") -> None:
     if _chosen(accelerator) == "cuda" and devices > there:
         raise CallError(f"--devices {devices}: this machine has {there}")
     _machines = _Machines(devices, nodes)
-    if int(os.environ.get("LOCAL_RANK", 0)) or int(os.environ.get("NODE_RANK", 0)):
+    make_fabric(accelerator, "32-true")
+
+
+def silence_others(devices: int, nodes: int) -> None:
+    """Let ranks other than the first print nothing, errors that all of them have included."""
+    if devices * nodes > 1 and any(os.environ.get(name, "0") != "0" for name in _PLACES):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
+            stream.flush()
             os.dup2(nowhere, stream.fileno())  # what C++ writes too
-    make_fabric(accelerator, "32-true")
 
 
 def make_fabric(accelerator: str, precision: Any) -> Fabric:
@@ -134,8 +137,12 @@ def shared_images(method: nn.Module) -> Iterator[None]:
 
 def _gathered_maps(feature_maps: Callable[[Tensor], Any], images: Tensor) -> Any:
     shares = images.tensor_split(count())
-    with patch.object(F, "batch_norm", partial(_batch_norm, F.batch_norm)):
+    alone = F.batch_norm
+    F.batch_norm = partial(_batch_norm, alone)
+    try:
         maps = feature_maps(shares[dist.get_rank()])
+    finally:
+        F.batch_norm = alone
     sizes = [len(share) for share in shares]
     if isinstance(maps, Tensor):
         return _Gather.apply(maps, sizes)
