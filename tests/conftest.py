@@ -27,6 +27,7 @@ settings.register_profile("quick", max_examples=10, deadline=None)
 
 def pytest_configure(config):
     """Developers who wait for an answer (`make quick`) try fewer examples; `make test` tries all."""
+    gc.disable()  # until all is imported
     if config.option.markexpr == "not slow":
         settings.load_profile("quick")
 
@@ -47,10 +48,11 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What is imported by now lives as long as the tests: Python need not search it for garbage again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_unconfigure():
     gc.unfreeze()
 

@@ -29,7 +29,8 @@ _ROUNDS, _CLOSE, _MOST_RATE = 30, 0.005, 0.9
 _NUDGE = 1.1  # of the prior, for the derivative by it
 _DRAWS = 32  # of the values of a choice, and as many mirrored
 _LONGEST = 1.0  # step, in logits
-_NODES, _STEPS = 9, 30  # of the quadrature over a difference, and of the search for the mean
+_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)  # of the quadrature over a difference
+_STEPS = 30  # of the search for the mean
 
 
 class ScaleFit(NamedTuple):
@@ -195,7 +196,7 @@ def rating_means(matrix: npt.ArrayLike) -> RatingMeans:
 
 
 def _logistic_slope(difference: Floats, outcome: Indices, delta: float) -> Floats:
-    """Derivative of each vote's log-likelihood by the difference of values, under Bradley-Terry with ties: (votes,)."""
+    """Derivative of each vote's log-likelihood by the difference of values, Bradley-Terry with ties: (…, votes)."""
     greater, similar, less = (outcome == kind for kind in (Order.GREATER, Order.SIMILAR, Order.LESS))
     if delta == 0:
         return np.asarray(greater - expit(difference))
@@ -213,12 +214,11 @@ def _averaged(
     the curvature follows from the slope by Stein's lemma, E ℓ″ = E[ℓ′ z] / sd(d). With few votes the posterior is
     skewed: its mode is too near to zero, the prior estimated from modes is too narrow, and intervals miss.
     """
-    nodes, shares = np.polynomial.hermite_e.hermegauss(_NODES)
-    shares = shares / shares.sum()
+    nodes, shares = _NODES, _SHARES / _SHARES.sum()
     images = len(value)
     for _ in range(_STEPS):
         spread = np.sqrt(np.maximum(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j], 1e-12))
-        slopes = np.stack([slope(value[i] - value[j] + node * spread) for node in nodes])
+        slopes = slope(value[i] - value[j] + nodes[:, None] * spread)
         gradient, weight = shares @ slopes, -(shares * nodes) @ slopes / spread
         information = np.diag(np.bincount(i, weight, images) + np.bincount(j, weight, images) + prior**-2)
         np.add.at(information, (i, j), -weight)

@@ -127,7 +127,7 @@ def centred(covariance: Floats) -> Floats:
 
 
 def normal_slope(difference: Floats, outcome: Indices, delta: float) -> Floats:
-    """Derivative of each vote's log-likelihood by the difference of values, in Case V with ties: (votes,)."""
+    """Derivative of each vote's log-likelihood by the difference of values, in Case V with ties: (…, votes)."""
     u, v = difference - delta, difference + delta
     log_u, log_v = -0.5 * u**2 - _LOG_ROOT, -0.5 * v**2 - _LOG_ROOT
     slope = np.where(outcome == Order.GREATER, np.exp(log_u - log_ndtr(u)), -np.exp(log_v - log_ndtr(-v)))

@@ -9,6 +9,8 @@ import difflib
 import os
 import reprlib
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -292,7 +294,7 @@ def _read(name: str, derived: tuple[str, ...] = ()) -> dict[str, Any]:
     """The settings in a recipe, on top of those of its base; `derived` are the recipes that are based on it."""
     if name in derived:
         raise CallError(f"{derived[0]}: base: recipes may not be based on each other ({' → '.join((*derived, name))})")
-    values = read_yaml(_find(name), name) or {}
+    values = deepcopy(_shipped_settings(name)) if name in shipped() else read_yaml(_find(name), name) or {}
     if not isinstance(values, dict):
         raise CallError(f"{name}: a recipe is a list of settings, one `name: value` per line")
     if "base" not in values:
@@ -308,9 +310,14 @@ def _read(name: str, derived: tuple[str, ...] = ()) -> dict[str, Any]:
     return inherited
 
 
+@cache
+def _shipped_settings(name: str) -> Any:
+    """What the file of a recipe that ships says: to be copied, not changed."""
+    text = (resources.files("uol.training") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    return read_yaml(text, name)
+
+
 def _find(name: str) -> str:
-    if name in shipped():
-        return (resources.files("uol.training") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
     path = Path(name)
     if not path.is_file():
         raise CallError(f"{name}: neither a recipe file nor one that ships ({', '.join(shipped())})")
