@@ -45,7 +45,7 @@ def test_names():
     [
         ({"more": 1}, "more: no such field"),
         ({"seed": "0"}, "seed: must be a whole number, not '0'"),
-        ({"ensemble": 0}, "ensemble: .*greater"),
+        ({"ensemble": 0}, "ensemble: must be at least 1, not 0"),
         ({"method": "../uol"}, "method: "),
         ({"split": ""}, "split: "),
         ({"figures": {"pc": 9.24}}, r"metrics\.pc: .*not 9.24"),
