@@ -34,8 +34,6 @@ RESOLVED = {  # digests of the settings in which each recipe differs from the de
     "half": "394acc09660e",
     "hiera": "e637b9e29236",
     "matched": "d00639f7d960",
-    "panels-fast": "c58bff7dfcac",
-    "panels-large": "3d1b47f17d55",
     "paper": "7f62896cf558",
     "paper-calibrated": "c5584a90e5f8",
     "strong": "9e36843d7829",
