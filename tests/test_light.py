@@ -14,7 +14,7 @@ from PIL import Image
 
 from uol.scoring.onnx_export import export_onnx
 
-# scipy looks at sys.modules["torch"]: a finder that does not find torch is nearer to an environment without it.
+# A finder that does not find torch is nearer to an environment without it than sys.modules["torch"] = None.
 WITHOUT = """
 import sys
 from importlib.machinery import PathFinder
@@ -22,7 +22,7 @@ from importlib.machinery import PathFinder
 class Finder(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        hidden = name.split(".")[0] in ("torch", "torchvision", "timm", "lightning", "onnx", "pyarrow")
+        hidden = name.split(".")[0] in ("torch", "torchvision", "timm", "lightning", "onnx", "pyarrow", "scipy")
         return None if hidden else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from examples import examples
 from planned_study import answer, study_of
 from uol.order.order import Order
-from uol.order.scale_values import connected_sets
+from uol.ratings.numerics import connected_sets
 from uol.study import pairs
 from uol.study.pairs import adaptive_pairs, batch, fisher_weight, information_gain, round_robin
 from uol.study.simulate import draw_values, simulate_answers

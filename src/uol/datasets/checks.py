@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from uol.datasets.dataset_info import examples
-from uol.datasets.near_duplicates import SAME, SIDE, connected, grey_square, near_pairs, perceptual_hashes
+from uol.datasets.near_duplicates import SAME, SIDE, grey_square, near_pairs, perceptual_hashes
 from uol.errors import CallError, ImageError, counted
 from uol.images.read import ImageLike, Images, read_image
+from uol.ratings.numerics import connected_sets
 from uol.ratings.rated_images import Indices, RatedImages, Split
 from uol.storage.cores import available_cores
 
@@ -127,7 +128,7 @@ class Contents:
         """A number per image, the same for copies and near-duplicates; an unreadable image is alone."""
         files = int(self.file.max(initial=-1)) + 1
         unreadable = self.file < 0
-        labels = np.append(connected(files, self.first, self.second), -1)[self.file]
+        labels = np.append(connected_sets(np.stack([self.first, self.second], 1), files), -1)[self.file]
         labels[unreadable] = files + np.arange(unreadable.sum())
         return np.unique(labels, return_inverse=True)[1].astype(np.intp)
 

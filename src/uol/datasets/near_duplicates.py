@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.fft import irfft2, rfft2
 from PIL import Image
-from scipy.fft import dctn, irfft2, rfft2
-from scipy.ndimage import gaussian_filter1d
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from uol.ratings.numerics import connected_sets
 from uol.storage.cores import available_cores
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -134,14 +132,7 @@ def near_pairs(hashes: Hashes, threshold: int = SAME) -> NearPairs:
 def duplicate_groups(hashes: Hashes, threshold: int = SAME) -> Indices:
     """A number per picture, the same for near-duplicates and for near-duplicates of near-duplicates: (n,)."""
     pairs = near_pairs(hashes, threshold)
-    return connected(len(hashes.plain), pairs.first, pairs.second)
-
-
-def connected(count: int, first: Indices, second: Indices) -> Indices:
-    """The connected components of `count` things joined in pairs, as a number per thing."""
-    joined = coo_array((np.ones(len(first)), (first, second)), shape=(count, count))
-    labels: Indices = connected_components(joined, directed=False)[1].astype(np.intp)
-    return labels
+    return connected_sets(np.stack([pairs.first, pairs.second], 1), len(hashes.plain))
 
 
 def hamming(a: Bits, b: Bits) -> npt.NDArray[np.uint16]:
@@ -194,8 +185,8 @@ def _coefficients(details: Floats, pattern: Floats) -> Floats:
     frames = np.concatenate([frames, np.zeros_like(frames[:, :1])], axis=1)
     windows = np.stack([_look(details, frames[:, k])[0] for k in range(FRAMES + 1)], axis=1)
     both = _unit(np.stack([windows, windows[..., ::-1]], axis=1))
-    chosen: Floats = dctn(both, axes=(-2, -1), norm="ortho")[..., *_band()]
-    return chosen
+    waves = _cosines()
+    return np.asarray((waves @ both @ waves.T)[..., *_band()], np.float32)
 
 
 def _search(details: Floats, pattern: Floats) -> tuple[Floats, Floats]:
@@ -211,9 +202,9 @@ def _search(details: Floats, pattern: Floats) -> tuple[Floats, Floats]:
         spectrum = rfft2(resized)
         last = side - wide + 1
 
-        def summed(spectrum: npt.NDArray[np.complex64], weights: Floats, side: int = side, last: int = last) -> Floats:
-            moved: Floats = irfft2(spectrum * np.conj(rfft2(weights, (side, side))), (side, side))[:, :last, :last]
-            return moved
+        def summed(spectrum: npt.NDArray[Any], weights: Floats, side: int = side, last: int = last) -> Floats:
+            moved = irfft2(spectrum * np.conj(rfft2(weights, (side, side))), (side, side))
+            return np.asarray(moved[:, :last, :last], np.float32)
 
         box = np.ones((wide, wide), np.float32)
         energy = summed(rfft2(resized**2), box) - summed(spectrum, box) ** 2 / wide**2
@@ -292,7 +283,19 @@ def _band() -> tuple[Indices, Indices]:
 
 
 def _blur(sigma: float) -> Floats:
-    return gaussian_filter1d(np.eye(SIDE, dtype=np.float32), sigma, axis=0, mode="reflect")
+    """The matrix that blurs a column of pixels, which is reflected at its ends."""
+    reach = int(4 * sigma + 0.5)
+    near = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) / sigma))
+    reflected = np.pad(np.eye(SIDE), ((reach, reach), (0, 0)), mode="symmetric")
+    blurred = sum(weight * reflected[k : k + SIDE] for k, weight in enumerate(near / near.sum()))
+    return np.asarray(blurred, np.float32)
+
+
+def _cosines() -> Floats:
+    """The matrix of the orthonormal cosine transform of WINDOW pixels, a frequency per row."""
+    frequency, place = np.indices((WINDOW, WINDOW))
+    waves = np.cos(np.pi * frequency * (place + 0.5) / WINDOW) * np.sqrt(np.where(frequency, 2, 1) / WINDOW)
+    return waves.astype(np.float32)
 
 
 def _halved(pixels: Floats) -> Floats:

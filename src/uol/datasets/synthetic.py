@@ -17,12 +17,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtri
 
 from uol.datasets.dataset_info import DatasetInfo
 from uol.datasets.drawn_faces import draw_faces
 from uol.datasets.face_shapes import BACKGROUNDS, CLOTHES, DYED, HAIR_COLOURS, HAIR_STYLES, IRISES, Face
 from uol.errors import CallError
+from uol.ratings.numerics import normal_quantile
 from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.ratings import Ratings
 from uol.ratings.scale import Scale
@@ -164,7 +164,7 @@ def rate(panel: Panel, latent: Floats, dispersions: Floats, rng: np.random.Gener
     for_leniency, for_noise, for_gaps = rng.spawn(3)
     shape = len(latent), panel.raters
     leniency = panel.leniency * for_leniency.standard_normal(panel.raters)
-    noise = ndtri(for_noise.random(shape))
+    noise = normal_quantile(for_noise.random(shape))
     impression = latent[:, None] + dispersions[:, None] * noise + leniency
     ratings = np.clip(np.rint(panel.standard(impression)), panel.scale.low, panel.scale.high)
     ratings[for_gaps.random(shape) >= panel.coverage] = np.nan
@@ -241,7 +241,7 @@ def _groups(parameters: pd.DataFrame) -> pd.DataFrame:
 
 def _normal(uniform: Floats) -> Floats:
     """A standard normal number, cut at ±2.5, from a uniform one."""
-    return np.asarray(ndtri(0.00621 + (1 - 2 * 0.00621) * uniform))
+    return np.asarray(normal_quantile(0.00621 + (1 - 2 * 0.00621) * uniform))
 
 
 def _sometimes(uniform: Floats, share: float) -> Floats:

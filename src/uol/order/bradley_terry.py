@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, log_expit
 
 from uol.order.config import BradleyTerry as BradleyTerry
 from uol.order.order import Order
+from uol.ratings.numerics import Slopes, expit, log_expit, minimise
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,8 +103,6 @@ def fit(outcomes: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) ->
     The problem is concave. Where the outcomes follow the scores without a single error k has no maximum: it stops at
     500 divided by the range of the differences, and where they carry no information, near zero.
     """
-    from scipy.optimize import minimize  # slow to import, and not needed to score
-
     difference = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     span = float(np.abs(difference).max(initial=0))
     if span == 0:
@@ -113,20 +111,23 @@ def fit(outcomes: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) ->
     less, similar, greater = p[:, 0], p[:, 1], p[:, 2]
     d = difference / span
 
-    def negative(parameters: Floats) -> tuple[float, Floats]:
+    def negative(parameters: Floats) -> Slopes:
         k, delta = parameters
         u, v = k * d - delta, k * d + delta
-        by_u = greater - (greater + similar) * expit(u)
-        by_v = similar - (similar + less) * expit(v)
+        up, down = expit(u), expit(v)
+        by_u = greater - (greater + similar) * up
+        by_v = similar - (similar + less) * down
         value = _log_likelihood_terms(u, v, p, delta).mean()
         by_delta = (by_v - by_u + similar * 2 / np.expm1(2 * delta)).mean()
-        return -value, -np.array([(d * (by_u + by_v)).mean(), by_delta])
+        u_weight, v_weight = (greater + similar) * up * (1 - up), (similar + less) * down * (1 - down)
+        both = u_weight + v_weight
+        across = (d * (v_weight - u_weight)).mean()
+        hessian = np.array([[(d**2 * both).mean(), across], [across, (both + similar / np.sinh(delta) ** 2).mean()]])
+        return -value, -np.array([(d * (by_u + by_v)).mean(), by_delta]), hessian
 
-    result = minimize(
-        negative, np.array([5.0, 1.0]), jac=True, method="L-BFGS-B", bounds=[(1e-3, STEEPEST), _DELTA],
-        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
-    )  # fmt: skip
-    return BradleyTerry(float(result.x[0] / span), float(result.x[1]))
+    low, high = np.transpose([(1e-3, STEEPEST), _DELTA])
+    found = minimise(negative, np.array([5.0, 1.0]), low, high)
+    return BradleyTerry(float(found[0] / span), float(found[1]))
 
 
 def default_bounds(references: npt.ArrayLike) -> tuple[float, float]:

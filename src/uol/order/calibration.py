@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
+from uol.ratings.numerics import Slopes, least_between, minimise, normal_quantile, student_quantile
+
 Floats = npt.NDArray[np.float64]
 
 ENOUGH_FOR_LINE = 30  # below this many images a fitted line is worse than none
@@ -96,8 +98,6 @@ class Calibration(BaseModel):
 
     def with_comparisons(self, probabilities: npt.ArrayLike, order: npt.ArrayLike) -> Self:
         """The same with the temperature under which what happened in P comparisons is likeliest: (P, 3), (P,)."""
-        from scipy.optimize import minimize_scalar
-
         p, happened = np.asarray(probabilities, np.float64), np.asarray(order, np.intp)
         if len(p) < ENOUGH_FOR_LINE:
             return self
@@ -107,8 +107,7 @@ class Calibration(BaseModel):
             predicted = _softened(p, float(np.exp(logarithm)))[rows, happened]
             return float(-np.log(np.maximum(predicted, 1e-12)).mean())
 
-        found = minimize_scalar(surprise, bounds=_TEMPERATURES, method="bounded", options={"xatol": 1e-3})
-        return self.model_copy(update={"temperature": float(np.exp(found.x))})
+        return self.model_copy(update={"temperature": float(np.exp(least_between(surprise, *_TEMPERATURES, 1e-3)))})
 
     def with_dispersion(self, degree: npt.ArrayLike, rating_variance: npt.ArrayLike) -> Self:
         """The same with a line log(sd of ratings) = intercept + slope · log(degree) fitted to known variances.
@@ -165,13 +164,11 @@ def calibrate(
     >>> bool(0.5 < learnt.half_width(0.05) < 0.7)  # near 1.96 · 0.3, not 1.96 · 0.05
     True
     """
-    from scipy.special import ndtri, stdtrit  # scoring need not wait for scipy
-
     y, x = np.asarray(truth, np.float64), np.asarray(raw, np.float64)
     error = np.asarray(standard_error, np.float64)
     n = len(y)
     if n < 2:
-        return Calibration(level=level, quantile=float(ndtri(0.5 + level / 2)))
+        return Calibration(level=level, quantile=float(normal_quantile(0.5 + level / 2)))
     slope, intercept = 1.0, 0.0
     if line and n >= enough:
         slope = max(_slope(x, y, _DIAGONAL if n < ENOUGH_FOR_LINE else 0), _LEAST_SLOPE)
@@ -184,7 +181,7 @@ def calibrate(
         rank = min(int(np.ceil((n + 1) * level)), n)
         quantile = float(np.sort(standardised)[rank - 1])
     else:
-        quantile = float(stdtrit(free, 0.5 + level / 2) * np.sqrt(np.square(standardised).mean()))
+        quantile = float(student_quantile(free, 0.5 + level / 2) * np.sqrt(np.square(standardised).mean()))
     return Calibration(
         level=level,
         intercept=intercept,
@@ -206,19 +203,20 @@ def _slope(x: Floats, y: Floats, diagonal: int = 0) -> float:
 
 def _spread(residual: Floats, error: Floats) -> tuple[float, float]:
     """scale and floor that maximise the Gaussian likelihood of residuals with variance (scale·error)² + floor²."""
-    from scipy.optimize import minimize
-
     typical = float(np.sqrt(np.square(residual).mean())) or 1e-6
-    relative, unit = residual / typical, error / max(float(np.median(error)), 1e-12)
+    middle = max(float(np.median(error)), 1e-12)
+    relative, unit = np.square(residual / typical), np.square(error / middle)
 
-    def negative(parameters: Floats) -> float:
-        variance = (parameters[0] * unit) ** 2 + parameters[1] ** 2
-        return float((np.log(variance) + relative**2 / variance).mean())
+    def negative(squares: Floats) -> Slopes:
+        variance = squares[0] * unit + squares[1]
+        by_variance = (1 - relative / variance) / variance
+        both = unit / variance**2
+        across = both.mean()
+        expected = np.array([[(unit * both).mean(), across], [across, (variance**-2.0).mean()]]) / 2
+        gradient = np.array([(by_variance * unit).mean(), by_variance.mean()]) / 2
+        return float((np.log(variance) + relative / variance).mean() / 2), gradient, expected
 
-    starts = [np.array([0.3, 0.9]), np.array([0.9, 0.3])]
-    best = min(
-        (minimize(negative, start, method="L-BFGS-B", bounds=[(0, 10), (0.05, 10)]) for start in starts),
-        key=lambda result: float(result.fun),
-    )
-    scale = float(best.x[0]) * typical / max(float(np.median(error)), 1e-12)
-    return scale, float(best.x[1]) * typical
+    low, high = np.array([0.0, 0.05**2]), np.array([100.0, 100.0])
+    found = [minimise(negative, np.square(start), low, high) for start in ((0.3, 0.9), (0.9, 0.3))]
+    scale, floor = np.sqrt(min(found, key=lambda squares: negative(squares)[0]))
+    return float(scale) * typical / middle, float(floor) * typical

@@ -10,18 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.special import expit, log_expit
 
 from uol.order.order import Order
+from uol.ratings.numerics import Slopes, connected_sets, expit, log_expit, minimise
 
 Floats = npt.NDArray[np.float64]
 
 PRIOR = 3.0
 """Standard deviation of the Gaussian prior on values, in logits: wide enough to leave compared images alone, and what
 keeps an image that won (or lost) every vote, or was never compared with the rest, at a finite place."""
+
+_DELTA = (float(np.exp(-6)), float(np.exp(3)))
 
 
 class ScaleValues(NamedTuple):
@@ -62,44 +61,40 @@ def scale_values(
     greater, similar, less = (order == kind for kind in (Order.GREATER, Order.SIMILAR, Order.LESS))
     ties = bool(similar.any())
 
-    def negative(parameters: Floats) -> tuple[float, Floats]:
-        value, delta = parameters[:-1], float(np.exp(parameters[-1])) if ties else 0.0
+    def negative(parameters: Floats) -> Slopes:
+        value, delta = parameters[:-1], float(parameters[-1]) if ties else 0.0
         d = value[i] - value[j]
         u, v = d - delta, d + delta
+        up, down = expit(u), expit(v)
         log_likelihood = (greater * log_expit(u) + less * log_expit(-v)).sum() - 0.5 * np.square(value / prior).sum()
-        by_u, by_v = greater - (greater | similar) * expit(u), similar - (similar | less) * expit(v)
-        by_d = by_u + by_v if ties else greater - expit(d)
-        gradient = np.bincount(i, by_d, images) - np.bincount(j, by_d, images) - value / prior**2
-        by_delta = 0.0
+        by_u, by_v = greater - (greater | similar) * up, similar - (similar | less) * down
+        by_d = by_u + by_v if ties else greater - up
+        gradient = np.append(np.bincount(i, by_d, images) - np.bincount(j, by_d, images) - value / prior**2, 0.0)
+        u_weight = (greater | similar) * up * (1 - up) if ties else up * (1 - up)
+        v_weight = (similar | less) * down * (1 - down) if ties else np.zeros_like(up)
+        information = np.zeros((images + 1, images + 1))
+        weight = u_weight + v_weight
+        np.add.at(information, (i, j), -weight)
+        np.add.at(information, (j, i), -weight)
+        information[np.diag_indices(images)] += np.bincount(i, weight, images) + np.bincount(j, weight, images)
+        information[np.diag_indices(images)] += prior**-2
+        information[-1, -1] = 1.0
         if ties:
             log_likelihood += (similar * (log_expit(-u) + log_expit(v) + np.log(-np.expm1(-2 * delta)))).sum()
-            by_delta = delta * (by_v - by_u + similar * 2 / np.expm1(2 * delta)).sum()
-        return -float(log_likelihood), -np.append(gradient, by_delta)
+            gradient[-1] = (by_v - by_u + similar * 2 / np.expm1(2 * delta)).sum()
+            information[-1, -1] = (weight + similar / np.sinh(delta) ** 2).sum()
+            by_both = np.bincount(i, v_weight - u_weight, images) - np.bincount(j, v_weight - u_weight, images)
+            information[-1, :-1] = information[:-1, -1] = by_both
+        return -float(log_likelihood), -gradient, information
 
-    begin = np.zeros(images + 1)
-    if start is not None:
-        begin[:-1] = start
-    result = minimize(
-        negative, begin, jac=True, method="L-BFGS-B", bounds=[(None, None)] * images + [(-6, 3)],
-        options={"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-13, "gtol": 1e-8},
-    )  # fmt: skip
-    value, delta = result.x[:-1], float(np.exp(result.x[-1])) if ties else 0.0
-    d = value[i] - value[j]
-    up, down = expit(d - delta), expit(d + delta)
-    weight = (greater | similar) * up * (1 - up) + (similar | less) * down * (1 - down) if ties else up * (1 - up)
-    information = np.diag(np.bincount(i, weight, images) + np.bincount(j, weight, images) + prior**-2)
-    np.add.at(information, (i, j), -weight)
-    np.add.at(information, (j, i), -weight)
-    covariance = np.linalg.inv(information)
+    begin = np.append(np.zeros(images) if start is None else np.asarray(start, np.float64), 1.0)
+    ends = np.append(np.full(images, np.inf), _DELTA[1])
+    found = minimise(negative, begin, np.append(-ends[:-1], _DELTA[0]), ends)
+    value, delta = found[:-1], float(found[-1]) if ties else 0.0
+    information = negative(found)[2][:-1, :-1]
+    covariance = np.asarray(np.linalg.inv(information), np.float64)
     # Values are centred: what moves all of them together, which only the prior limits, is no error of theirs.
     covariance -= covariance.mean(axis=0) + covariance.mean(axis=1)[:, None] - covariance.mean()
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     islands = int(connected_sets(np.stack([i, j], 1), images).max()) + 1
     return ScaleValues(value - value.mean(), error, delta, islands, covariance)
-
-
-def connected_sets(pairs: npt.NDArray[np.intp], images: int) -> npt.NDArray[np.int32]:
-    """The number of the set that each image is in, (images,): pairs (n, 2) connect the images of a set."""
-    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(images, images))
-    labels: npt.NDArray[np.int32] = connected_components(graph, directed=False)[1]
-    return labels

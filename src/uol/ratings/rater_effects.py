@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from uol.ratings.numerics import connected_sets
 from uol.ratings.ratings import Ratings
 
 Floats = npt.NDArray[np.float64]
@@ -141,8 +140,7 @@ def fit_two_way(matrix: Floats) -> TwoWayFit:
     rated = ~np.isnan(matrix)
     images, raters = matrix.shape
     rows, columns = np.nonzero(rated)
-    edges = coo_array((np.ones(len(rows)), (rows, images + columns)), shape=(images + raters, images + raters))
-    sets, labels = connected_components(edges, directed=False)
+    labels = connected_sets(np.stack([rows, images + columns], 1), images + raters)
     image_set, rater_set = labels[:images], labels[images:]
     y = matrix - np.nanmean(matrix)
     if images >= raters:
@@ -151,7 +149,7 @@ def fit_two_way(matrix: Floats) -> TwoWayFit:
         effects = np.nanmean(y - _solve_columns(y.T, image_set)[:, None], axis=0)
     centres = np.bincount(rater_set, effects) / np.bincount(rater_set)
     effects = effects - centres[rater_set]
-    return TwoWayFit(effects, _within_squares(y - effects), int(sets))
+    return TwoWayFit(effects, _within_squares(y - effects), int(labels.max()) + 1)
 
 
 def drop_empty(matrix: Floats) -> Floats:
@@ -178,7 +176,7 @@ def _predicted_leniency(matrix: Floats, ratio: float) -> Floats:
     return np.asarray((y.sum(axis=0) - presence.T @ image) / per_rater)
 
 
-def _solve_columns(y: Floats, column_set: npt.NDArray[np.int32]) -> Floats:
+def _solve_columns(y: Floats, column_set: npt.NDArray[np.intp]) -> Floats:
     """Column effects of the two-way fit with the rows eliminated: (D_c − Wᵀ D_r⁻¹ W) b = column sums of y − row means.
 
     W is 1 where rated. The matrix is singular once per connected set, since a constant can move from columns to rows;

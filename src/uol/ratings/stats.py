@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
 
 from uol.errors import UolError
 from uol.ratings.group_differences import group_differences, group_labels
+from uol.ratings.numerics import student_quantile
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.reliability import (
     krippendorff_alpha_from_counts,
@@ -146,7 +146,7 @@ def group_rows(rated: RatedImages, names: Sequence[str], seed: int = 0) -> list[
         scores, variances = inside.scores, inside.variances
         n = len(scores)
         sd = float(scores.std(ddof=1)) if n > 1 else math.nan
-        half = float(stdtrit(n - 1, 0.975)) * sd / math.sqrt(n) if n > 1 else math.nan
+        half = float(student_quantile(n - 1, 0.975)) * sd / math.sqrt(n) if n > 1 else math.nan
         known = variances[np.isfinite(variances)]
         rows.append(
             {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
 
 from uol.errors import CallError
 from uol.ratings.metrics import pearson_interval
+from uol.ratings.numerics import student_quantile
 from uol.ratings.rated_images import RatedImages
 from uol.ratings.rater_effects import adjusted_means, unconnected_sets
 from uol.ratings.reliability import rater_table
@@ -37,7 +37,7 @@ def image_table(rated: RatedImages) -> pd.DataFrame:
     known = counts > 0
     sd = np.sqrt(rated.variances)
     error = sd / np.sqrt(np.where(known, counts, np.nan))
-    half = stdtrit(np.where(counts > 1, counts - 1, np.nan), 0.975) * error
+    half = student_quantile(np.where(counts > 1, counts - 1, np.nan), 0.975) * error
     adjusted = np.full(len(rated), np.nan)
     if rated.ratings is not None and unconnected_sets(rated.ratings) == 1:
         adjusted = adjusted_means(rated.ratings)

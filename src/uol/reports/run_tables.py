@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
-from scipy.special import ndtri, stdtrit
 
 from uol.ratings import metrics
+from uol.ratings.numerics import normal_quantile, student_quantile
 from uol.reports.run_folder import Run, number, part
 from uol.runs.evaluation import LENIENCY, figures_of
 from uol.runs.groups import PREDICTION_COLUMNS, group_figures, group_mean, group_words, split_by
@@ -93,7 +93,7 @@ def nominal_rows(table: pd.DataFrame, level: float, wanted: Sequence[float] = _L
     table = _with_interval(table)
     half = np.maximum(table["value"] - table["low"], table["high"] - table["value"])
     error = (table["value"] - table["score"]).abs()
-    factors = ndtri((1 + np.asarray(wanted)) / 2) / ndtri((1 + level) / 2)
+    factors = normal_quantile((1 + np.asarray(wanted)) / 2) / normal_quantile((1 + level) / 2)
     return [
         {"nominal": float(nominal), "coverage": float((error <= factor * half + 1e-12).mean())}
         for nominal, factor in zip(wanted, factors, strict=True)
@@ -167,4 +167,4 @@ def _bins(values: Floats) -> Iterator[tuple[str, float, npt.NDArray[np.intp]]]:
 def _half_interval(values: Floats) -> float | None:
     """Half the 95 % interval of a mean; None for a single value."""
     n = len(values)
-    return float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else None
+    return float(student_quantile(n - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else None

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
 
 from uol.ratings import metrics
+from uol.ratings.numerics import student_quantile
 from uol.ratings.stats import groupings
 from uol.runs.evaluation import LENIENCY
 from uol.runs.result import Group, Others
@@ -144,7 +144,7 @@ def _bias_interval(found: Sequence[Group], same_images: bool) -> tuple[float, fl
         return None
     errors = [math.sqrt(max(group.rmse**2 - group.bias**2, 0.0) / (group.images - 1)) for group in found]
     spread = _average(errors) if same_images else math.hypot(*errors) / len(errors)
-    middle, half = _average(group.bias for group in found), float(stdtrit(free, 0.975)) * spread
+    middle, half = _average(group.bias for group in found), float(student_quantile(free, 0.975)) * spread
     return middle - half, middle + half
 
 

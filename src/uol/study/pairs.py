@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import entr
 
 from uol.order.bradley_terry import BradleyTerry, probabilities
-from uol.order.scale_values import connected_sets
+from uol.ratings.numerics import connected_sets
 from uol.study.answers import Answer
 from uol.study.scaling import bradley_terry
 from uol.study.votes import votes_of

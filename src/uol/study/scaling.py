@@ -16,7 +16,8 @@ import numpy.typing as npt
 from scipy.special import expit, softmax
 
 from uol.order.order import Order
-from uol.order.scale_values import ScaleValues, connected_sets, scale_values
+from uol.order.scale_values import ScaleValues, scale_values
+from uol.ratings.numerics import connected_sets
 from uol.study.thurstone import ThurstoneFit, centred, fit_thurstone, normal_slope
 
 Floats = npt.NDArray[np.float64]
