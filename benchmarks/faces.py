@@ -98,7 +98,7 @@ def stage_seconds(paths: list[Path], scorer: BaseScorer) -> dict[str, float]:
         if not found:
             continue
         settled = timed("settling", faces._settle, photo, faces.choose_main(found, photo.shape[1::-1]))
-        aligned = timed("aligning", faces.align_face, photo, settled)
+        aligned = timed("aligning", faces._align, photo, settled, 256)
         square = fit_square(Image.fromarray(aligned.image), config.resize, config.crop)
         timed("network", scorer.score_pixels, np.ascontiguousarray(square.transpose(2, 0, 1))[None])
     return spent

@@ -155,6 +155,12 @@ def test_what_needs_torch_says_how_to_install_it_in_one_line(run_uol, command, t
     assert not list(tmp_path.iterdir())
 
 
+def test_a_study_without_scipy_says_how_to_install_it(place, run_uol, tmp_path):
+    assert run_uol("study", "new", place / "photos", "--out", tmp_path / "study").returncode == 0
+    done = run_uol("study", "simulate", tmp_path / "study")
+    assert (done.returncode, done.stderr) == (1, "uol: scipy is not installed: pip install 'uol[study]'\n")
+
+
 def test_a_model_without_a_graph_says_what_it_needs(place, run_uol):
     photo = next((place / "photos").iterdir())
     done = run_uol("score", photo, "--model", place / "without-graph")

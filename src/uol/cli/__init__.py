@@ -96,7 +96,8 @@ def main() -> None:
             command = _command()
             missing = MissingTorchError(f"uol {command}", "export" if command == "export" else "train")
             _fail(str(missing), missing.exit_code)
-        _fail(f"{error.name} is not installed: pip install {error.name}", 1)
+        extra = "'uol[study]'" if error.name == "scipy" else error.name
+        _fail(f"{error.name} is not installed: pip install {extra}", 1)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:  # typer's code for Ctrl-C
             raise
