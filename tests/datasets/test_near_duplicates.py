@@ -19,7 +19,6 @@ from uol.datasets.near_duplicates import (
     SIDE,
     WINDOW,
     Hashes,
-    connected,
     duplicate_groups,
     find_frames,
     grey_square,
@@ -30,6 +29,7 @@ from uol.datasets.near_duplicates import (
     perceptual_hashes,
 )
 from uol.datasets.synthetic import load_synthetic
+from uol.ratings.numerics import connected_sets
 
 COUNT = 60
 
@@ -168,7 +168,7 @@ def test_pairs_equal_a_slow_search(count, seed, block, threshold):
 
 
 def test_groups_are_connected():
-    labels = connected(6, np.array([0, 2, 4]), np.array([2, 5, 1]))
+    labels = connected_sets([[0, 2], [2, 5], [4, 1]], 6)
     assert len({labels[0], labels[2], labels[5]}) == 1
     assert labels[1] == labels[4]
     assert len(set(labels)) == 3

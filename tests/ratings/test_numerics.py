@@ -50,7 +50,9 @@ def test_a_quantile_of_student_below_the_median_is_refused():
 def test_connected_sets_are_those_of_scipy(count, pairs):
     first, second = np.random.default_rng(count).integers(0, count, (2, pairs))
     graph = coo_array((np.ones(pairs), (first, second)), shape=(count, count))
-    np.testing.assert_array_equal(connected_sets(np.stack([first, second], 1), count), connected_components(graph, directed=False)[1])
+    np.testing.assert_array_equal(
+        connected_sets(np.stack([first, second], 1), count), connected_components(graph, directed=False)[1]
+    )
 
 
 def test_a_long_chain_in_any_order_is_one_set():
