@@ -176,6 +176,20 @@ def test_replaced_results_lose_the_predictions_of_the_network_before(results, tm
     assert verify(results).partly == ["scut-fbp5500/uol-paper-fold-1-seed-0"]
 
 
+def shift_replicate(values, units):
+    """Move a replicate by units of its last digit."""
+    values["replicates"]["mae"][3] = round(values["replicates"]["mae"][3] + units * 1e-5, 5)
+
+
+@pytest.mark.parametrize("units", [-1, 1])
+def test_a_replicate_that_another_processor_rounds_the_other_way_is_the_same(results, units):
+    path = results / "scut-fbp5500" / "uol-paper-fold-1-seed-0.json"
+    values = json.loads(path.read_text())
+    shift_replicate(values, units)
+    path.write_text(json.dumps(values))
+    assert verify(results).problems == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -184,6 +198,7 @@ def test_replaced_results_lose_the_predictions_of_the_network_before(results, tm
         (lambda r: r["metrics"].update(spearman=r["metrics"]["spearman"] - 2e-6), "spearman: "),
         (lambda r: r.update(score_sd=r["score_sd"] + 2e-6), "score_sd: "),
         (lambda r: r["replicates"]["rmse"].__setitem__(7, 0.5), "replicates.rmse: by up to"),
+        (lambda r: shift_replicate(r, 2), "replicates.mae: by up to 2e-05"),
         (lambda r: r["spread"]["panel"].__setitem__(0, 99), "spread.panel: "),
         (lambda r: r["transfer"]["mebeauty"].update(coverage=0.1), r"transfer\.mebeauty\.coverage: "),
         (lambda r: r["transfer"]["mebeauty"]["replicates"]["pc"].pop(), "499 numbers is stored, 500 numbers computed"),
