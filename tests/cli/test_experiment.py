@@ -117,6 +117,13 @@ def test_mistakes_are_one_line(uol, place):
         code, _, err = uol("experiment", *call, "--results", "nowhere")
         assert code == 2
         assert "nowhere: no such folder of results" in one_line(err)
+    for given, problem in (
+        (["mebeauty"], "mebeauty: write it as NAME=FOLDER"),
+        (["own=a", "own=b"], "own: given twice"),
+    ):
+        code, _, err = uol("experiment", "verify", *(word for one in given for word in ("--data", one)))
+        assert code == 2
+        assert f"--data {problem}" in one_line(err)
     (place / "empty").mkdir()
     code, _, err = uol("experiment", "add", "empty")
     assert code == 2

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from uol.cli.options import JsonOption, ReplaceOption, ResultsOption, data_option
 from uol.cli.output import check_results, load, print_json, print_table, progress_bar, say
-from uol.datasets.choosing import DataChoice
+from uol.datasets.choosing import DataChoice, named_folders
 from uol.errors import CallError, UolError
 
 
@@ -93,12 +93,7 @@ def verify(
     from uol.experiments.verify import verify as verify_results
 
     check_results(results)
-    given: dict[str, Any] = {}
-    for word in data or []:
-        name, equals, folder = word.partition("=")
-        if not equals or not folder:
-            raise CallError(f"--data {word}: write it as NAME=FOLDER")
-        given[name] = datasets.load(name, folder)
+    given = {name: datasets.load(name, folder) for name, folder in named_folders("--data", data or []).items()}
     checked = {results.parent / path: part for path, part in DOCUMENTS.items() if documents}
     done = verify_results(results, {path: part for path, part in checked.items() if path.is_file()}, given)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +120,19 @@ class DataChoice:
 
 
 _WHOLE_NUMBERS = frozenset({"n", "test", "seed", "size"})  # of the drawn faces
+
+
+def named_folders(option: str, words: Iterable[str]) -> dict[str, str]:
+    """The folder of each data set that an option names as NAME=FOLDER."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, folder = word.partition("=")
+        if not equals or not folder:
+            raise CallError(f"{option} {word}: write it as NAME=FOLDER")
+        if name in found:
+            raise CallError(f"{option} {name}: given twice")
+        found[name] = folder
+    return found
 
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:

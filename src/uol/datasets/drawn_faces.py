@@ -134,12 +134,8 @@ def _add_beard(shapes: Shapes, face: Face) -> None:
     shapes.fill(np.concatenate([jaw, inner]), _root_colour(face), 0.3 + 0.9 * face.beard)
 
 
-def _nose_y(face: Face) -> float:
-    return 0.185 + 0.024 * face.nose_length
-
-
 def _add_nose(shapes: Shapes, face: Face, skin: Floats) -> None:
-    wide, tip = 0.08 * (1 + 0.13 * face.nose_width), _nose_y(face)
+    wide, tip = 0.08 * (1 + 0.13 * face.nose_width), 0.185 + 0.024 * face.nose_length
     dark = -1.0 if face.light > 0 else 1.0
     bridge = np.array([(0.03, -0.1), (0.022, 0.02), (0.6 * wide, tip - 0.05), (wide, tip), (0.0, tip + 0.03), (0, 0)])
     shapes.fill(bridge * (dark, 1), shade(skin, 0.24), 0.4)

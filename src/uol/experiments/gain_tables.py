@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from uol.experiments.comparing import RowDifference, differences
-from uol.experiments.plans import Plan, PlanRow
+from uol.experiments.comparing import differences
+from uol.experiments.plans import PlanRow
 from uol.experiments.rows import Cells, Interval, Source, View, mean, used_results
 from uol.reports.formats import format_interval
 from uol.runs.result import Result
@@ -48,7 +48,10 @@ def gain_rows(source: Source) -> list[GainRow]:
     made = []
     for used in (row for row in kept if row):
         key = used[0].method, used[0].recipe
-        own, there = (_gain(by_row.get((*key, data))) for data in (plan.trained_on, _ELSEWHERE))
+        own, there = (
+            Gain(gap["difference"], gap["interval"]) if (gap := by_row.get((*key, data))) else Gain(None, None)
+            for data in (plan.trained_on, _ELSEWHERE)
+        )
         made.append(GainRow(plan.rows[plan.order(*key)], used, own, there))
     return made
 
@@ -81,10 +84,12 @@ class Setting(NamedTuple):
 def settings_of(source: Source) -> list[Setting]:
     """The settings that the rows of a plan change, one in each, in the plan's order."""
     found: dict[str, Setting] = {}
+    plan = source.plan
+    reference = None if plan is None else next((row for row in plan.rows if row.key == plan.reference), None)
+    if reference is None:
+        return []
     for row in gain_rows(source):
-        reference = _reference(source.plan)
-        changed = {} if reference is None else dict(row.row.changes.items() - reference.changes.items())
-        if reference is None or not changed:
+        if not (changed := dict(row.row.changes.items() - reference.changes.items())):
             continue
         name = row.row.label.partition(" = ")[0]
         path, value = min(changed.items())
@@ -106,18 +111,10 @@ def settings_table(source: Source) -> View:
     return View(rows, columns)
 
 
-def _reference(plan: Plan | None) -> PlanRow | None:
-    return next((row for row in plan.rows if row.key == plan.reference), None) if plan is not None else None
-
-
 def _value(settings: Mapping[str, Any], path: str) -> float:
     for part in path.split("."):
         settings = settings[part]
     return float(settings)  # type: ignore[arg-type]
-
-
-def _gain(gap: RowDifference | None) -> Gain:
-    return Gain(None, None) if gap is None else Gain(gap["difference"], gap["interval"])
 
 
 def _words(gain: Gain) -> str:

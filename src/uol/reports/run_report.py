@@ -77,17 +77,12 @@ def _lead(runs: Sequence[Run], pooled: pd.DataFrame | None) -> str:
     broken = f" Left out without a finite score or value: {counted(left_out, 'prediction')}." if left_out else ""
     if pooled is None:
         return _unfinished(runs) + broken
-    row = _figures_of(runs, pooled)
+    row = tables.run_figures(runs[0]) if len(runs) == 1 else dict(figures_of(pooled, None))
     waiting = [run.name for run in runs if run.predictions is None]
     more = f" Without predictions so far: {', '.join(waiting)}." if waiting else ""
     return (
         f"{row['images']} test images: PC {row['pc']:.4f}, MAE {row['mae']:.4f}, RMSE {row['rmse']:.4f}.{more}{broken}"
     )
-
-
-def _figures_of(runs: Sequence[Run], pooled: pd.DataFrame) -> dict[str, Any]:
-    """The figures of the only run, or of all predictions together."""
-    return tables.run_figures(runs[0]) if len(runs) == 1 else dict(figures_of(pooled, None))
 
 
 def _unfinished(runs: Sequence[Run]) -> str:
@@ -178,7 +173,7 @@ def _groups(pooled: pd.DataFrame) -> list[Section]:
 
 
 def _calibration(runs: Sequence[Run], pooled: pd.DataFrame) -> list[Section]:
-    if not tables.has_intervals(pooled):
+    if not len(tables.with_interval(pooled)):
         return []
     level = runs[0].level
     rows, levels = tables.coverage_rows(pooled), tables.nominal_rows(pooled, level)

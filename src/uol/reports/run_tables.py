@@ -69,7 +69,7 @@ def error_rows(table: pd.DataFrame) -> list[Row]:
 
 def coverage_rows(table: pd.DataFrame) -> list[Row]:
     """Coverage in bins of the predicted score, with its 95 % interval (Wilson's)."""
-    table = _with_interval(table)
+    table = with_interval(table)
     rows = []
     for label, middle, members in _bins(table["value"].to_numpy()):
         inside = table.iloc[members]
@@ -90,7 +90,7 @@ def nominal_rows(table: pd.DataFrame, level: float, wanted: Sequence[float] = _L
 
     The wider half counts on both sides, because intervals are cut at the ends of the scale.
     """
-    table = _with_interval(table)
+    table = with_interval(table)
     half = np.maximum(table["value"] - table["low"], table["high"] - table["value"])
     error = (table["value"] - table["score"]).abs()
     factors = normal_quantile((1 + np.asarray(wanted)) / 2) / normal_quantile((1 + level) / 2)
@@ -144,12 +144,8 @@ def worst_rows(table: pd.DataFrame, most: int = 20) -> list[Row]:
     return [{str(name): value for name, value in row.items()} for row in records]
 
 
-def has_intervals(table: pd.DataFrame) -> bool:
-    """Whether any prediction has an interval."""
-    return len(_with_interval(table)) > 0
-
-
-def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
+def with_interval(table: pd.DataFrame) -> pd.DataFrame:
+    """The predictions that have an interval."""
     return table[table[["low", "high"]].notna().all(axis=1)]
 
 

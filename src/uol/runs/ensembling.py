@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from uol.errors import CallError
-from uol.ratings.rated_images import Indices, RatedImages, Split
+from uol.ratings.rated_images import RatedImages, Split
 from uol.ratings.scale import Scale
 from uol.runs.evaluation import Evaluation, figures_of, predictions_table
 from uol.runs.folder import RunFolder, run_folders
@@ -126,7 +126,7 @@ def build(
                 part = f"a part of {panel.name} of {name}"
                 raise CallError(f"{member.folder}: was trained on {part} only: what it held out is not known")
         ensemble = EnsembleScorer([network.on_panel(name) if place else network for network in members])
-        kept = panel.packed.subset(rows[_held_out(fold, len(rows))])
+        kept = panel.packed.subset(rows[held_out_rows(len(rows), fold.members[0].recipe)[1]])
         ensemble.calibrate(kept.rated, ensemble.embed_pixels(kept.centre))
         made.append(ensemble)
     return made[0].with_panels(made[1:])
@@ -366,8 +366,3 @@ def _check_place(fold: Fold, name: str, combine: Combined) -> None:
             raise CallError(f"{fold.folder}: holds an ensemble combined in another way; choose another folder")
     if combine == "predictions" and fold.folder.model.exists():
         raise CallError(f"{fold.folder}: holds a model, whose scores differ from the mean; choose another folder")
-
-
-def _held_out(fold: Fold, images: int) -> Indices:
-    """The rows of `images` training images that all of a fold's networks held out."""
-    return held_out_rows(images, fold.members[0].recipe)[1]

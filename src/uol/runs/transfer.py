@@ -13,6 +13,7 @@ import pandas as pd
 from torch import Tensor
 
 from uol import datasets
+from uol.datasets.choosing import named_folders
 from uol.errors import CallError, ImageError, UolError
 from uol.images.cache import Progress
 from uol.images.face_cache import FaceCache
@@ -84,15 +85,7 @@ def load_other(name: str, root: str | os.PathLike[str]) -> OtherDataset:
 
 def load_others(words: Iterable[str]) -> list[OtherDataset]:
     """Data sets, as --also NAME=FOLDER writes them."""
-    found: dict[str, OtherDataset] = {}
-    for word in words:
-        name, equals, folder = word.partition("=")
-        if not equals or not folder:
-            raise CallError(f"--also {word}: write it as NAME=FOLDER")
-        if name in found:
-            raise CallError(f"--also {name}: given twice")
-        found[name] = load_other(name, folder)
-    return list(found.values())
+    return [load_other(name, folder) for name, folder in named_folders("--also", words).items()]
 
 
 def pack_other(other: OtherDataset, model: ModelConfig, progress: Progress | None = None) -> PackedImages:

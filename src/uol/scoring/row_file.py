@@ -19,10 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
 
-from uol.errors import CallError, UolError, counted, install
+from uol.errors import CallError, UolError, counted
 from uol.scoring.rows import FIGURES, ScoreRow
-from uol.storage.csv_text import csv_text, unguarded
-from uol.storage.files import check_output, plain, replacing, write_text
+from uol.storage.csv_text import csv_text, unguarded, write_frame
+from uol.storage.files import check_output, plain, write_text
 from uol.storage.locks import holding
 
 Row: TypeAlias = Mapping[str, object]  # a ScoreRow, or one with more columns
@@ -238,11 +238,7 @@ def _write_parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> N
     table = pd.DataFrame([{name: _cell(cell(row, name)) for name in columns} for row in rows], columns=list(columns))
     numbers = [name for name in columns if name in BOX or name.partition("_")[0] in FIGURES]
     table = table.astype(dict.fromkeys(numbers, "float64"))  # also where no image could be scored, or none has a face
-    with replacing(path) as temporary:
-        try:
-            table.to_parquet(temporary, index=False)
-        except ImportError as error:
-            raise UolError(f"{path}: Parquet needs a package; install it with: {install('data')}") from error
+    write_frame(path, table)
 
 
 def _cell(value: Any) -> Any:
