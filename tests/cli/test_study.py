@@ -154,3 +154,11 @@ def test_a_study_is_a_data_set(uol, photos, tmp_path, kind):
     assert rated.name == "study"
     assert len(rated) == 12
     assert rated.rated
+
+
+def test_a_text_that_is_to_be_replaced_is_named(uol, photos, tmp_path):
+    uol("new", photos, "--out", tmp_path / "study")
+    assert "consent still says '(Replace this" in uol("status", tmp_path / "study")[2]
+    settings = tmp_path / "study" / "study.yaml"
+    settings.write_text(settings.read_text().replace("(Replace this by the text", "(This is the text"))
+    assert "consent" not in uol("status", tmp_path / "study")[2]

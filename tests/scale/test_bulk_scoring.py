@@ -14,6 +14,7 @@ import pytest
 
 from scale_jobs import check_once, jpeg, workers_of
 from uol.errors import CallError
+from uol.scale import ray_session as ray_session_module
 from uol.scale.bulk_scoring import Request, Summary, score_on_ray
 from uol.scale.job_folder import Counts
 from uol.scale.ray_session import ray_session
@@ -144,3 +145,22 @@ def test_a_missing_extra_is_named(tmp_path):
     assert ended.returncode == 1
     assert ended.stderr == "uol: --on ray needs ray: pip install 'uol[scale]'\n"
     assert not Path(tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_what_ray_says_of_a_lost_node_is_not_in_the_output(capsys):
+    from ray._private.worker import print_to_stdstream
+
+    with ray_session(cpus=1):
+        print_to_stdstream({"lines": ["Raylet is terminated."], "pid": "raylet", "is_err": False}, ignore_prefix=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_cluster_that_asks_for_a_token_is_said_so():
+    class AuthenticationError(Exception):
+        pass
+
+    error = ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379")
+    assert ray_session_module._reason(error) == "Failed to connect to Ray cluster at 10.0.0.1:6379"
+    error.__context__ = AuthenticationError()
+    assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in ray_session_module._reason(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -15,7 +16,7 @@ from uol.study import tables
 from uol.study.store import Store, database_url
 
 pytestmark = pytest.mark.slow
-KILLS, PARTICIPANTS = {"sqlite": 20, "postgresql": 5}, 6
+KILLS, PARTICIPANTS = int(os.environ.get("UOL_TEST_KILLS", "3")), 6  # docs/study.md says what 20 gave
 
 
 class Participant(threading.Thread):
@@ -68,13 +69,12 @@ class Participant(threading.Thread):
 def test_no_acknowledged_answer_is_lost_and_none_is_there_twice(tmp_path, database):
     folder = make_study(tmp_path / "study", images=8, trials=20, resume="resume")
     options = [] if database is None else ["--database", database]
-    kills = KILLS["sqlite" if database is None else "postgresql"]
     rng, stop = random.Random(5), threading.Event()
     served = Served(folder, *options).wait_until_ready()
     people = [Participant(served.url, seed, stop) for seed in range(PARTICIPANTS)]
     for one in people:
         one.start()
-    for _ in range(kills):
+    for _ in range(KILLS):
         time.sleep(rng.uniform(0.1, 0.9))
         before = sum(len(one.saved) for one in people)
         served.kill()
@@ -98,7 +98,7 @@ def test_no_acknowledged_answer_is_lost_and_none_is_there_twice(tmp_path, databa
         events = connection.execute(tables.events.select().where(tables.events.c.kind == "answer")).all()
     store.close()
     assert [text for one in people for text in one.problems] == []
-    assert len(saved) > kills * PARTICIPANTS
+    assert len(saved) > KILLS * PARTICIPANTS
     assert (lost, twice) == ([], [])
     assert len(events) == len(rows)
     assert len(rows) - len(saved) <= PARTICIPANTS  # saved as the test ended, and not acknowledged any more

@@ -37,7 +37,7 @@ class Participant:
         """Open the study in a browser that knows nothing; the last one is closed."""
         if self.page is not None:
             await self.page.context.close()
-        context = await self.browser.new_context(**{"viewport": {"width": 1100, "height": 800}, **self.options})
+        context = await self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **self.options})
         self.page = await context.new_page()
         self.page.set_default_timeout(WAIT)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -274,6 +274,25 @@ def test_every_screen_can_be_used_without_seeing_it_well(served, options):
         return found
 
     assert run(work) == []
+
+
+@pytest.mark.parametrize("kind", ["pairs", "best-of-four"])
+def test_a_trial_fits_on_the_screen(tmp_path, kind):
+    folder = make_study(tmp_path / "study", images=4, kind=kind, trials=1, practice=1, similar=kind == "pairs")
+    served = Served(folder).wait_until_ready()
+
+    async def work(browser):
+        over = []
+        for number, options in enumerate(({}, {"viewport": {"width": 1366, "height": 680}}, PHONE)):
+            person = Participant(browser, served.url, f"looks{number}", **options)
+            page = await person.open()
+            await person.begin()
+            await person.settle()
+            over.append(await page.evaluate("document.documentElement.scrollHeight - window.innerHeight"))
+        return over
+
+    assert max(run(work)) <= 0
+    served.end()
 
 
 def test_the_live_page_asks_for_its_token_and_deletes_data(served):

@@ -95,6 +95,7 @@ def status(folder: StudyArgument, database: DatabaseOption = None, as_json: Json
 
     Example: uol study status study/
     """
+    from uol.study.new import unfinished
     from uol.study.participants import participant_table
     from uol.study.progress import progress, stop_reason
     from uol.study.reading import count_people, read_answers
@@ -117,6 +118,8 @@ def status(folder: StudyArgument, database: DatabaseOption = None, as_json: Json
         say(f"{row.participant}: {row.reason}")
     if results.scale is not None:
         say("interval width: mean width of the 95 % intervals of scale values, in logits")
+    if (warning := unfinished(study)) is not None:
+        say(warning)
     say(f"enough: {stop}" if stop else "no stopping rule is met")
 
 

@@ -52,6 +52,7 @@ def serve(
     try:
         from uol.serve.server import listen
         from uol.study.folder import open_study
+        from uol.study.new import unfinished
         from uol.study.server import check_access, serve_study
         from uol.study.sessions import Sessions
         from uol.study.store import Store, database_url
@@ -71,6 +72,8 @@ def serve(
     say(f"uol study: {address} for participants (answers in {store.name}; Ctrl-C ends it)")
     # A token that was given is known, and stays out of logs.
     say(f"uol study: {address}live for the researcher" + ("" if admin_token else f", token {token}"))
+    if (warning := unfinished(study)) is not None:
+        say(f"uol study: {warning}")
     serve_study(sessions, listening, host, token, tuple(allow_host or ()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ def check_packages() -> None:
 def ray_session(address: str | None = None, cpus: int | None = None) -> Iterator[Cluster]:
     """Connect to the cluster at `address` or in RAY_ADDRESS; without either, use the cores of this machine.
 
-    A session on this machine has no dashboard, reports nothing, and ends with the block.
+    A session on this machine has no dashboard, reports nothing, and ends with the block, in which nobody else prints.
     """
     check_packages()
     for name, value in _QUIET.items():
@@ -69,12 +69,21 @@ def ray_session(address: str | None = None, cpus: int | None = None) -> Iterator
             )
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"the Ray cluster at {wanted}" if wanted else "Ray on this machine"
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = _reason(error)
         raise UolError(f"{where} cannot be reached: {reason}") from error
     try:
-        yield _cluster()
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray's words on lost nodes go to stdout
+            yield _cluster()
     finally:
         ray.shutdown()
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an error of Ray, or what to do about it."""
+    causes: list[BaseException | None] = [error, error.__cause__, error.__context__]
+    if any(type(cause).__name__ == "AuthenticationError" for cause in causes):
+        return "it asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to those of the cluster"
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager

@@ -147,7 +147,7 @@ class Live:
     def _reliability(self, results: Results) -> list[Figure]:
         """How far people agree: two halves of the participants take many fits, hence more seldom."""
         last, found, taken = self._reliable
-        if time.monotonic() - last > max(10 * _FRESH_SECONDS, _SHARE * taken):
+        if not found or time.monotonic() - last > max(10 * _FRESH_SECONDS, _SHARE * taken):
             began = time.monotonic()
             figures = {**study_reliability(results), **_consistency(results)} if results.counted else {}
             found = [Figure(name=name, value=value) for name, value in figures.items() if value is not None]

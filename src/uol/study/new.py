@@ -30,6 +30,7 @@ from uol.study.folder import (
 )
 from uol.study.settings import Kind, PairChoice
 
+TO_REPLACE = "(Replace this by the text that your ethics board approved.)"
 _COPIED = "images"
 _MOST_TRIALS = 100
 
@@ -94,6 +95,15 @@ def new_study(folder: Path, out: Path, wanted: Wanted, report: Callable[[str], N
         raise
 
 
+def unfinished(study: Study) -> str | None:
+    """What participants would read that was written for the researcher; None if there is nothing."""
+    consent = study.settings.consent
+    texts = [consent] if isinstance(consent, str) else consent.values()
+    if not any(TO_REPLACE in text for text in texts):
+        return None
+    return f"{study.path / SETTINGS}: consent still says {TO_REPLACE!r}; participants will read that"
+
+
 def settings_text(wanted: Wanted, folder: str, images: int) -> str:
     """The settings of a new study as commented YAML."""
     kind = wanted.kind
@@ -112,7 +122,7 @@ def settings_text(wanted: Wanted, folder: str, images: int) -> str:
         _line(
             "consent",
             "Taking part is voluntary. You can stop at any time. Your answers are stored without your name. "
-            "(Replace this by the text that your ethics board approved.)",
+            + TO_REPLACE,
         ),
         _line("instructions", _INSTRUCTIONS[kind]),
         "",
