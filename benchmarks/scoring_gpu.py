@@ -27,11 +27,11 @@ from torch import Tensor
 
 from scoring import scorer_of
 from uol.images.framing import FramedFile, Framer
-from uol.images.parallel_reading import can_share
+from uol.images.parallel_framing import can_share
 from uol.images.paths import find_images
 from uol.images.read import read_image
 from uol.order.config import ModelConfig
-from uol.scoring.bulk import score_files, whole_batches
+from uol.scoring.bulk import framed_batches, score_files
 from uol.scoring.folder import load_scorer
 from uol.scoring.row_file import RowFile
 from uol.scoring.rows import score_row
@@ -189,7 +189,7 @@ def pipeline_alone(found: Findings, name: str, files: list[Path], config: ModelC
         for workers in sorted({1, max(1, cores // 2), cores}, reverse=True):
             some = files[: 400 * workers]
             began, own = time.perf_counter(), time.process_time()
-            for _ in whole_batches(some, Framer(config.resize, config.crop), size, workers, processes):
+            for _ in framed_batches(some, Framer(config.resize, config.crop), size, workers, processes):
                 pass
             seconds, own = time.perf_counter() - began, time.process_time() - own
             way = f"{workers} processes" if processes else f"{workers} threads"

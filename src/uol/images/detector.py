@@ -364,6 +364,11 @@ def opencv() -> Any:
     return _import("cv2")
 
 
+def load_networks() -> None:
+    """Load what finds faces now, not with the first photograph."""
+    _networks()
+
+
 def _ask(name: str, colours: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
     network, given = _networks()[name]
     answer: list[npt.NDArray[np.float32]] = network.run(None, {given: (colours - 127.5) * (1 / 128)})

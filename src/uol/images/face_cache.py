@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import warnings
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+import numpy.typing as npt
 
 from uol.errors import ImageError, UolError
 from uol.images.detector import opencv
 from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
 from uol.images.read import ImageLike, check_file, read_image
-from uol.storage.files import replacing, write_json
+from uol.storage.files import plain, replacing
 
+_CHECKSUM = 9  # bytes of an entry before those of which they are the checksum
 VERSION = 3  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
 
 
@@ -34,9 +36,11 @@ def default_folder() -> Path:
 
 
 class FaceCache:
-    """Aligned faces in a folder: `faces/ab/abcd….json` describes the face, the `.png` of the same name is the crop.
+    """Aligned faces in a folder, a file for each, `faces/ab/abcd….face`: 197 kB for a crop of 256 pixels.
 
-    The key is a digest of the image's content, the size and `VERSION`; a name or a date does not matter.
+    The key is a digest of the image's content, the size and `VERSION`; a name or a date does not matter. A file is a
+    checksum and a line of JSON that describes the face, then the pixels as they are: inflating a PNG of half the size
+    takes ten times as long as reading them.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, size: int = 256) -> None:
@@ -135,41 +139,41 @@ def align_many(
 
 
 def _write(place: Path, aligned: AlignedFace | None) -> None:
-    if aligned is None:
-        write_json(place.with_suffix(".json"), {"face": None})
-        return
-    with replacing(place.with_suffix(".png")) as temporary:
-        Image.fromarray(aligned.image).save(temporary, format="PNG", compress_level=1)  # a fifth of the default's time
-    face = aligned.face
-    write_json(  # last: an entry exists only when its crop does
-        place.with_suffix(".json"),
-        {
-            "face": {
-                "box": list(face.box),
-                "points": face.points.tolist(),
-                "confidence": face.confidence,
-                "steady": face.steady,
-            },
-            "problems": list(aligned.problems),
-            "pixels": hashlib.sha256(aligned.image.tobytes()).hexdigest(),
-        },
-    )
+    described: dict[str, Any] = {"face": None}
+    if aligned is not None:
+        face = aligned.face
+        described["face"] = {
+            "box": list(face.box),
+            "points": face.points.tolist(),
+            "confidence": face.confidence,
+            "steady": face.steady,
+        }
+        described["problems"] = list(aligned.problems)
+    content = json.dumps(plain(described), allow_nan=False).encode() + b"\n"
+    if aligned is not None:
+        content += aligned.image.tobytes()
+    with replacing(place.with_suffix(".face")) as temporary:
+        temporary.write_bytes(b"%08x\n" % zlib.crc32(content) + content)
 
 
 def _read(place: Path, size: int) -> AlignedFace | str | None:
     """The entry at `place`: an aligned face, "no face", or None where it is missing or damaged."""
     try:
-        entry: dict[str, Any] = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))
-        if entry["face"] is None:
-            return "no face"
-        with Image.open(place.with_suffix(".png")) as opened:
-            image = np.array(opened.convert("RGB"))
-        if image.shape != (size, size, 3) or hashlib.sha256(image.tobytes()).hexdigest() != entry["pixels"]:
+        content = np.fromfile(place.with_suffix(".face"), np.uint8)
+        if zlib.crc32(content[_CHECKSUM:].data) != int(content[:_CHECKSUM].tobytes(), 16):
             return None
-        found = entry["face"]
-        left, top, width, height = map(float, found["box"])
-        points = np.array(found["points"], np.float64).reshape(5, 2)
-        face = Face((left, top, width, height), points, float(found["confidence"]), bool(found["steady"]))
-        return AlignedFace(image, face, tuple(map(str, entry["problems"])))
-    except (OSError, ValueError, KeyError, TypeError, SyntaxError):  # SyntaxError: Pillow raises it for a broken PNG
+        end = content.size - 3 * size * size
+        described: dict[str, Any] = json.loads(content[_CHECKSUM : end if end > _CHECKSUM else None].tobytes())
+        if described["face"] is None:
+            return "no face"
+        return _aligned(content[end:].reshape(size, size, 3), described)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _aligned(image: npt.NDArray[np.uint8], described: dict[str, Any]) -> AlignedFace:
+    found = described["face"]
+    left, top, width, height = map(float, found["box"])
+    points = np.array(found["points"], np.float64).reshape(5, 2)
+    face = Face((left, top, width, height), points, float(found["confidence"]), bool(found["steady"]))
+    return AlignedFace(image, face, tuple(map(str, described["problems"])))

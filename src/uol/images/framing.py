@@ -56,16 +56,14 @@ class Framer(NamedTuple):
 
     def pixels(self, image: ImageLike) -> Pixels:
         """The pixels (crop, crop, 3) of an image or of its main face."""
+        return self.one(image)[0]
+
+    def one(self, image: ImageLike) -> tuple[Pixels, FaceRecord | None]:
+        """The pixels (crop, crop, 3) of an image, or of its main face, which is described."""
         if self.framing == "whole":
-            return fit_square(read_image(image), self.resize, self.crop)
-        return self._of_face(self._faces(image)[0])
-
-    def pixels_fast(self, path: str) -> Pixels:
-        """The pixels (crop, crop, 3) of a file taken whole, a plain JPEG by `fast_jpeg`: up to 2 of 255 away."""
-        from uol.images.fast_jpeg import read_plain_jpeg, resize_square
-
-        pixels = read_plain_jpeg(path)
-        return self.pixels(path) if pixels is None else _middle(resize_square(pixels, self.resize), self.crop)
+            return fit_square(read_image(image), self.resize, self.crop), None
+        face = self._faces(image)[0]
+        return self._of_face(face), _face_record(face)
 
     def frame(self, file: Path | ImageBytes, all_faces: bool = False) -> list[FramedFile]:
         """Frame a file: the whole image, its main face, or all sure faces, the largest first; never raises."""
@@ -86,6 +84,8 @@ class Framer(NamedTuple):
         return [find_face(image) if self.cache is None else self.cache.get(image)]
 
     def _of_face(self, face: AlignedFace) -> Pixels:
+        if face.image.shape[:2] == (self.resize, self.resize):
+            return middle(face.image, self.crop)
         return fit_square(Image.fromarray(face.image), self.resize, self.crop)
 
 
@@ -123,11 +123,9 @@ def frame_each(images: Images, framer: Framer, first: int = 0) -> Iterator[Pixel
 
 def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> Pixels:
     """Resize an RGB image to a square and keep its central `crop` square, as an H×W×3 array."""
-    if crop is not None and crop > resize:
-        raise CallError(f"a crop of {crop} pixels does not fit an image resized to {resize}")
     if image.size != (resize, resize):
         image = image.resize((resize, resize), Image.Resampling.BILINEAR, reducing_gap=3.0)
-    return _middle(np.asarray(image), crop)
+    return middle(np.asarray(image), crop)
 
 
 def reason(path: str | os.PathLike[str], error: Exception) -> str:
@@ -135,7 +133,10 @@ def reason(path: str | os.PathLike[str], error: Exception) -> str:
     return str(error) if isinstance(error, ImageError) else f"{path}: {type(error).__name__}: {error}"
 
 
-def _middle(pixels: Pixels, crop: int | None) -> Pixels:
+def middle(pixels: Pixels, crop: int | None) -> Pixels:
+    """The central `crop` square of square pixels."""
+    if crop is not None and crop > len(pixels):
+        raise CallError(f"a crop of {crop} pixels does not fit an image resized to {len(pixels)}")
     if crop is None or crop == len(pixels):
         return pixels
     start = (len(pixels) - crop) // 2

@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 GRID = 256  # cells in which the score is bracketed before Newton's steps
 STEEPEST = 500.0  # k times the score range stays below this, so that no exponential overflows
 _DELTA = (1e-3, 50.0)
+_ONE_THREAD, _COLUMNS = 2**18, 32  # multiplications that OpenBLAS leaves to one thread, and columns of such a piece
 _CHUNK = 512  # images at a time: their arrays stay in the processor's cache
 
 
@@ -145,7 +146,7 @@ def _maximise(
     k = min(model.k, STEEPEST / (high - low))
     grid = np.linspace(low, high, GRID + 1)
     x = k * (grid[None] - r[:, None])
-    slope = not_less @ expit(model.delta - x) - not_greater @ expit(model.delta + x)  # (N, G), falling along G
+    slope = _product(not_less, expit(model.delta - x)) - _product(not_greater, expit(model.delta + x))  # falls along G
     inside = (slope[:, 0] > 0) & (slope[:, -1] < 0)
     cell = np.clip((slope > 0).sum(1) - 1, 0, GRID - 1)
     below, above = grid[cell], grid[cell + 1]
@@ -176,6 +177,20 @@ def _maximise(
             break
     error = 1 / np.sqrt(np.maximum(information, (high - low) ** -2.0))
     return s, error
+
+
+def _product(left: Floats, right: Floats) -> Floats:
+    """left @ right in pieces too small for OpenBLAS to share: its waiting threads take cores from those who decode."""
+    product = np.empty((len(left), right.shape[1]))
+    rows = max(1, _ONE_THREAD // (_COLUMNS * right.shape[0]))
+    for row in range(0, len(left), rows):
+        for column in range(0, right.shape[1], _COLUMNS):
+            np.matmul(
+                left[row : row + rows],
+                right[:, column : column + _COLUMNS],
+                out=product[row : row + rows, column : column + _COLUMNS],
+            )
+    return product
 
 
 def _outcome_probabilities(outcomes: npt.NDArray[np.generic]) -> Floats:

@@ -90,9 +90,9 @@ class PartScorer:
         settings, framer = self._settings, scorer.config.framer()
         items = read_items(part, settings.columns)
         all_panels = settings.panel == ALL_PANELS
-        if scorer.on_gpu and framer.framing == "whole" and not careful:
+        if scorer.on_gpu and not settings.all_faces and not careful:
             kept = list(items)
-            if all(item.on_disk for item in kept):  # decoded by processes
+            if all(item.on_disk for item in kept):  # framed by processes
                 paths = [Path(item.address or "") for item in kept]
                 for index, rows in score_files(scorer, paths, workers=settings.threads, all_panels=all_panels):
                     yield [{**row, "image": kept[index].key} for row in rows]

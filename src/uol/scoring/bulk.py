@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from uol.images.framing import FramedFile, Framer
-from uol.images.parallel_reading import MANY, ParallelReader, can_share
+from uol.images.framing import FramedFile, Framer, Pixels
+from uol.images.framing_process import Found
+from uol.images.parallel_framing import MANY, ParallelFramer, can_share
 from uol.scoring.ahead import answered
 from uol.scoring.base import BaseScorer
 from uol.scoring.rows import ScoreRow, panels_row, score_row
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 Waiting: TypeAlias = list[tuple[int, list[FramedFile]]]
 
-_TOGETHER = 16  # files decoded in one go for a GPU, where each takes a fraction of a millisecond
 _AHEAD = 4  # batches in memory for a GPU: the first ready, the others being decoded
 
 
@@ -47,8 +47,8 @@ def score_files(
     """
     size = scorer.batch_size if batch_size is None else batch_size
     workers = workers or available_cores()
-    if scorer.on_gpu and scorer.config.framing == "whole" and len(paths) > 1:
-        batches = whole_batches(paths, scorer.config.framer(), size, workers)
+    if scorer.on_gpu and not all_faces and len(paths) > 1:
+        batches = framed_batches(paths, scorer.config.framer(cache), size, workers)
     else:
         batches = _batches(_framed(paths, scorer.config.framer(cache), all_faces, workers, 2 * size), size)
     yield from _scored(scorer, batches, all_panels)
@@ -73,42 +73,35 @@ def _scored(scorer: BaseScorer, batches: Generator[Waiting], all_panels: bool) -
             yield from submit(waiting)()
 
 
-def whole_batches(
+def framed_batches(
     paths: Sequence[Path], framer: Framer, size: int, workers: int, processes: bool | None = None
 ) -> Generator[Waiting]:
-    """Files taken whole, `size` at a time; pixels are valid until the next batch is requested.
+    """Files taken whole, or their main faces, `size` at a time; pixels are valid until the next batch is requested.
 
-    By default many files are decoded by processes, with Pillow, and a few by threads, plain JPEG files without it.
+    By default many files are framed by processes, and a few by threads.
     """
     if processes is None:
-        processes = len(paths) > MANY and can_share()
+        processes = len(paths) > MANY[framer.framing] and can_share()
     names = [str(path) for path in paths]
     room = size * min(_AHEAD, -(-len(names) // size))
-    reader = ParallelReader(room, framer, processes=workers if processes else 0)
-    pool = ThreadPoolExecutor(workers)
-
-    def read_batch(start: int) -> list[Future[list[str | None]]]:
-        end = min(start + size, len(names))
-        return [
-            pool.submit(reader.read, at % room, names[at : min(at + _TOGETHER, end)])
-            for at in range(start, end, _TOGETHER)
-        ]
-
+    reader = ParallelFramer(names, room, framer, workers, processes)
     try:
-        reading = deque(read_batch(start) for start in range(0, min(room, len(names)), size))
+        reading = deque(
+            reader.submit(at, min(at + size, len(names)), at) for at in range(0, min(room, len(names)), size)
+        )
         for start in range(0, len(names), size):
-            errors = [error for part in reading.popleft() for error in part.result()]
+            found = [one for part in reading.popleft() for one in part.result()]
             pixels = reader.pixels[start % room :].transpose(0, 3, 1, 2)
-            yield [
-                (start + k, [FramedFile(names[start + k], pixels[k] if error is None else None, None, error)])
-                for k, error in enumerate(errors)
-            ]
+            yield [(start + k, [_framed_file(names[start + k], pixels[k], one)]) for k, one in enumerate(found)]
+            reader.warn()
             if start + room < len(names):
-                reading.append(read_batch(start + room))
+                reading.append(reader.submit(start + room, min(start + room + size, len(names)), start % room))
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
         reader.close()
-        pool.shutdown(wait=True)
+
+
+def _framed_file(name: str, pixels: Pixels, found: Found) -> FramedFile:
+    return FramedFile(name, None, None, found) if isinstance(found, str) else FramedFile(name, pixels, found)
 
 
 def _batches(framed: Iterator[tuple[int, list[FramedFile]]], size: int) -> Generator[Waiting]:

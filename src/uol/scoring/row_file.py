@@ -247,7 +247,10 @@ def _cell(value: Any) -> Any:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(plain(value), allow_nan=False) + "\n"  # ASCII: a name may hold bytes that are no text
+    try:  # ASCII: a name may hold bytes that are no text
+        return json.dumps(value, allow_nan=False) + "\n"
+    except (TypeError, ValueError):  # numpy's numbers, NaN or an infinity: seldom, and slow to look for
+        return json.dumps(plain(value), allow_nan=False) + "\n"
 
 
 def _state(path: Path) -> str:
