@@ -1,11 +1,12 @@
-"""How near scoring comes to the bare backbone: pixels in memory, JPEG files and aligned faces, in one run.
+"""How near scoring comes to the bare backbone: pixels, aligned faces and photographs as they come, in one run.
 
 The yardstick is VGG16's features alone: weights and images in bfloat16, channels last, 256 at once, images already in
 the device's memory. Each stage prints what it found and adds it to the JSON file; one that fails is named, and the rest
-go on. What matters most comes first, and no stage is begun after `--seconds`.
+go on. What matters most comes first, no stage is begun after `--seconds`, and a table comes last.
 
-    python benchmarks/scoring_gpu.py photos/ --json scoring.json
-    python benchmarks/scoring_gpu.py photos/ --images 64        # on a processor, to see that it works
+    python benchmarks/scoring_gpu.py aligned/ --photos photos/ --json scoring.json
+    python benchmarks/scoring_gpu.py aligned/ --images 64       # on a processor, to see that it works
+    PYTHONPATH=src:benchmarks python benchmarks/scoring_gpu.py aligned/    # from a checkout
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ from PIL import Image
 from torch import Tensor
 
 from scoring import scorer_of
+from uol.images.face_cache import FaceCache
+from uol.images.faces import TEMPLATE, AlignedFace, Face
 from uol.images.framing import FramedFile, Framer
+from uol.images.framing_process import frame_into
 from uol.images.parallel_framing import can_share
 from uol.images.paths import find_images
 from uol.images.read import read_image
@@ -39,6 +43,7 @@ from uol.scoring.scorer import Scorer
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
+BARE = "bare backbone"
 PHOTO, PHOTOS = 350, 256  # pixels of a side, and how many, of the files that have to be resized
 BEGAN = time.perf_counter()
 
@@ -61,9 +66,16 @@ class Findings:
     def rate(self, name: str, images: int, seconds: float, note: str = "") -> None:
         """A throughput, beside the bare backbone's."""
         rate = images / seconds
-        bare = self.values.get("bare backbone", {}).get("images_per_second", rate)
+        bare = self.values.get(BARE, {}).get("images_per_second", rate)
         text = f"{rate:,.0f} images/s, {rate / bare:.1%} of the bare backbone{note}"
         self.add(name, text, images_per_second=rate, of_bare=rate / bare, images=images)
+
+    def table(self) -> None:
+        """Print all throughputs, one below the other."""
+        print(f"\n{'':64} images/s  of bare")
+        for name, found in self.values.items():
+            if "of_bare" in found:
+                print(f"{name:64} {found['images_per_second']:8,.0f} {found['of_bare']:8.1%}")
 
     def stage(self, name: str, work: Callable[[], object]) -> None:
         """Do a stage, unless time is over; what goes wrong in it is said."""
@@ -108,7 +120,7 @@ def bare_backbone(found: Findings, scorer: Scorer, batch: int, repeats: int) -> 
         for _ in range(times):
             net.forward_features(images)
 
-    found.rate("bare backbone", times * batch, median_seconds(alone, repeats, warm=5 if GPU else 1))
+    found.rate(BARE, times * batch, median_seconds(alone, repeats, warm=5 if GPU else 1))
 
 
 @torch.inference_mode()
@@ -179,35 +191,66 @@ def agreement(found: Findings, scorer: Scorer, images: list[Any]) -> None:
     )  # fmt: skip
 
 
-def pipeline_alone(found: Findings, name: str, files: list[Path], config: ModelConfig, size: int) -> None:
+def one_core(
+    found: Findings, files: list[Path], config: ModelConfig, cache: FaceCache, solve: Callable[[], int]
+) -> None:
+    """Microseconds of one core for each part of the work on an image."""
+    names = [str(path) for path in files[:256]]
+    whole = Framer(config.resize, config.crop)
+    target = np.empty((len(names), config.crop, config.crop, 3), np.uint8)
+    parts: dict[str, Callable[[], object]] = {
+        "file by Pillow": lambda: frame_into(target, names, whole),
+        "file by OpenCV": lambda: frame_into(target, names, whole, fast=True),
+        "cached face": lambda: frame_into(target, names, whole._replace(framing="face", cache=cache)),
+        "solving": solve,
+    }
+    times = {}
+    for name, work in parts.items():
+        taken = []
+        for _ in range(4):
+            began, own = time.perf_counter(), time.process_time()
+            images = work()
+            taken.append((time.perf_counter() - began, time.process_time() - own))
+        count = images if isinstance(images, int) else len(names)
+        times[name], times[f"{name}, all threads"] = (1e6 * min(values) / count for values in zip(*taken, strict=True))
+    text = ", ".join(f"{name} {times[name]:.0f} ({times[f'{name}, all threads']:.0f})" for name in parts)
+    found.add("one core", f"{text} µs (of processor time)", **times)
+
+
+def framing_alone(
+    found: Findings, name: str, files: list[Path], framer: Framer, size: int, ways: Sequence[tuple[int, bool]]
+) -> None:
     """Images per second from files to batches in memory, without a network; starting the processes counts.
 
-    Beside them the time that this process spends on an image: the part that no more cores make shorter.
+    Next to them the time that this process spends on an image: the part that no more cores make shorter.
     """
-    cores = os.cpu_count() or 1
-    for processes in (True, False) if can_share() else (False,):
-        for workers in sorted({1, max(1, cores // 2), cores}, reverse=True):
-            some = files[: 400 * workers]
-            began, own = time.perf_counter(), time.process_time()
-            for _ in framed_batches(some, Framer(config.resize, config.crop), size, workers, processes):
-                pass
-            seconds, own = time.perf_counter() - began, time.process_time() - own
-            way = f"{workers} processes" if processes else f"{workers} threads"
-            note = f"; {1e6 * own / len(some):.0f} µs of this process each"
-            found.rate(f"{name} to batches, {way}", len(some), seconds, note)
+    for workers, processes in ways:
+        if processes and not can_share():
+            continue
+        began, own = time.perf_counter(), time.process_time()
+        for _ in framed_batches(files, framer, size, workers, processes):
+            pass
+        seconds, own = time.perf_counter() - began, time.process_time() - own
+        note = f"; {1e6 * own / len(files):.0f} µs of this process each"
+        way = f"{workers} {'processes' if processes else 'threads'}"
+        found.rate(f"{name} to batches, {way}", len(files), seconds, note)
 
 
 def scoring_files(
-    found: Findings, name: str, scorer: Scorer, files: list[Path], repeats: int, warm: int = 1, **options: Any
+    found: Findings, name: str, scorer: Scorer, files: list[Path], repeats: int, warm: int = 0, **options: Any
 ) -> None:
     """Images per second of `score_files`, from the first file to the last row, with the start of its processes."""
-    failed = 0
+    failed, own = 0, 0.0
 
     def work() -> None:
-        nonlocal failed
+        nonlocal failed, own
+        began = time.process_time()
         failed = sum(one["error"] is not None for _, rows in score_files(scorer, files, **options) for one in rows)
+        own = time.process_time() - began
 
-    found.rate(name, len(files), median_seconds(work, repeats, warm), f" ({failed} not scored)" if failed else "")
+    seconds = median_seconds(work, repeats, warm)
+    note = f"; {1e6 * own / len(files):.0f} µs of this process each" + (f"; {failed} not scored" if failed else "")
+    found.rate(name, len(files), seconds, note)
 
 
 def scoring_to_a_file(found: Findings, scorer: Scorer, files: list[Path], repeats: int) -> None:
@@ -221,26 +264,22 @@ def scoring_to_a_file(found: Findings, scorer: Scorer, files: list[Path], repeat
             for index, rows in score_files(scorer, files):
                 kept.add(files[index], rows)
 
-    found.rate("files to scores, rows kept in a file", len(files), median_seconds(work, repeats))
+    found.rate(f"{len(files)} files to scores, rows kept in a file", len(files), median_seconds(work, repeats, 0))
 
 
-def scoring_faces(
-    found: Findings, scorer: Scorer, photos: list[Path], folder: Path, count: int, repeats: int, at_most: int
-) -> None:
-    """A model of faces: photographs whose faces have to be found, and the same once their faces are in the cache."""
-    from uol.images.face_cache import FaceCache
+def scoring_pixels(found: Findings, scorer: Scorer, pixels: np.ndarray[Any, np.dtype[np.uint8]], repeats: int) -> None:
+    """Images per second from framed pixels in this machine's memory."""
+    found.rate("pixels to scores", len(pixels), median_seconds(lambda: scorer.score_pixels(pixels), repeats))
 
+
+def filled_cache(folder: Path, files: list[Path]) -> FaceCache:
+    """A cache with a face for each file, which is the whole picture: what reading it costs does not depend on that."""
     cache = FaceCache(folder)
-    entries = {path: cache.place(path).with_suffix(".json").is_file() for path in photos}
-    new = [path for path, there in entries.items() if not there][:at_most]
-    if new:
-        scoring_files(found, "photographs, faces to be found", scorer, new, 1, cache=None)
-        for _ in score_files(scorer, new, cache=cache):
-            pass
-    ready = [path for path in photos if entries[path] or path in set(new)]
-    if ready:
-        many = repeated(ready, count)
-        scoring_files(found, "photographs, faces in the cache", scorer, many, repeats, cache=cache)
+    for path in files:
+        image = np.asarray(read_image(path).resize((cache.size, cache.size)))
+        face = Face((0.0, 0.0, 256.0, 256.0), TEMPLATE * cache.size, 0.999)
+        cache.keep(path, AlignedFace(image, face))
+    return cache
 
 
 def repeated(files: list[Path], count: int) -> list[Path]:
@@ -259,17 +298,16 @@ def reencoded(files: list[Path], folder: Path, side: int) -> Iterator[Path]:
 def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, help="a folder of JPEG files")
-    parser.add_argument("--images", type=int, default=8192 if GPU else 64, help="images of each stage; files repeat")
+    parser.add_argument("folder", type=Path, help="a folder of JPEG files, best of the model's own size (256 pixels)")
+    parser.add_argument("--photos", type=Path, help="a folder of photographs that show faces; default: the same")
+    parser.add_argument("--images", type=int, default=8192 if GPU else 64, help="images of a stage; files repeat")
     parser.add_argument(
-        "--long", type=int, default=65536 if GPU else 128, help="images of the stage that is a long run"
+        "--long", type=int, help="images of a long run; by default eight times as many, on a processor twice"
     )
     parser.add_argument("--batch", type=int, default=256 if GPU else 8, help="images at once in the bare backbone")
     parser.add_argument("--repeats", type=int, default=3 if GPU else 1)
-    parser.add_argument("--seconds", type=float, default=50 if GPU else 600, help="no stage is begun after that")
+    parser.add_argument("--seconds", type=float, default=75 if GPU else 600, help="no stage is begun after that")
     parser.add_argument("--model", type=Path, help="a model folder, in place of a VGG16 with random weights")
-    parser.add_argument("--face-cache", type=Path, help="a folder of aligned faces: a model of faces is measured too")
-    parser.add_argument("--new-faces", type=int, default=64 if GPU else 4, help="photographs to find faces in, at most")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args()
 
@@ -277,46 +315,66 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     asked = arguments()
     found = Findings(asked.json, asked.seconds)
-    machine = torch.cuda.get_device_name() if GPU else "processor"
+    machine, cores = torch.cuda.get_device_name() if GPU else "processor", os.cpu_count() or 1
     found.add(
-        "device", f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", machine=machine,
-        cores=os.cpu_count(), torch=torch.__version__,
+        "device", f"{machine}, {cores} cores, torch {torch.__version__}", machine=machine,
+        cores=cores, torch=torch.__version__,
     )  # fmt: skip
-    scorer = (load_scorer(asked.model) if asked.model else scorer_of(ModelConfig(pooling="positions"))).to(DEVICE)
-    files = find_images(asked.folder)
-    many, repeats = repeated(files, asked.images), asked.repeats
-    images = framed_pixels(files[: min(512, asked.images)], scorer.config)
-    batch = images[: scorer.batch_size]
+    whole = (load_scorer(asked.model) if asked.model else scorer_of(ModelConfig(pooling="positions"))).to(DEVICE)
+    whole.model.config = whole.config.model_copy(update={"framing": "whole"})
+    faces = copy.copy(whole)
+    faces.model = copy.copy(whole.model)
+    faces.model.config = whole.config.model_copy(update={"framing": "face"})
+    files, photos = find_images(asked.folder), find_images(asked.photos or asked.folder)
+    repeats, size, config = asked.repeats, whole.batch_size, whole.config
+    many, long = repeated(files, asked.images), repeated(files, asked.long or asked.images * (8 if GPU else 2))
+    images = framed_pixels(files[: min(512, asked.images)], config)
     host = np.stack([images[k % len(images)] for k in range(asked.images)])
-    whole = Scorer(
-        scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scorer.calibration, scorer.scoring
-    )
-    whole.model.config = scorer.config.model_copy(update={"framing": "whole"})
+    outcomes = np.random.default_rng(0).dirichlet([1, 1, 1], (size, len(whole.references.scores)))
 
-    found.stage("bare backbone", lambda: bare_backbone(found, whole, asked.batch, max(repeats, 3)))
-    found.stage("files", lambda: scoring_files(found, "files to scores", whole, many, repeats))
-    long = repeated(files, asked.long)
-    found.stage("a long run", lambda: scoring_files(found, f"{len(long)} files to scores", whole, long, 1, warm=0))
-    found.stage(
-        "pixels in memory",
-        lambda: found.rate("pixels to scores", len(host), median_seconds(lambda: whole.score_pixels(host), repeats)),
-    )
-    found.stage("pipeline", lambda: pipeline_alone(found, "files", many, whole.config, whole.batch_size))
-    found.stage("parts", lambda: parts_of_a_batch(found, whole, batch, repeats))
+    def solve() -> int:
+        whole.solve_scores(outcomes)
+        return len(outcomes)
+
+    found.stage(BARE, lambda: bare_backbone(found, whole, asked.batch, max(repeats, 3)))
+    found.stage("warm-up", lambda: whole.score_pixels(host[: 2 * size]))
+    with tempfile.TemporaryDirectory() as folder:
+        some = files[: min(1024, asked.images)]
+        cache = filled_cache(Path(folder), some)
+        cached = repeated(some, len(long))
+        found.stage("one core", lambda: one_core(found, some, config, cache, solve))
+        found.stage(
+            "pixels",
+            lambda: found.rate(
+                "pixels to scores", len(host), median_seconds(lambda: whole.score_pixels(host), repeats)
+            ),
+        )
+        for count in (len(many), len(long)):
+            name = f"{count} cached faces to scores"
+            found.stage(name, lambda n=name, c=count: scoring_files(found, n, faces, cached[:c], 1, cache=cache))  # type: ignore[misc]
+            name = f"{count} files to scores"
+            found.stage(name, lambda n=name, c=count: scoring_files(found, n, whole, long[:c], 1))  # type: ignore[misc]
+        as_they_come = repeated(photos, max(1, asked.images // 4))
+        name = f"{len(as_they_come)} photographs as they come to scores"
+        found.stage(name, lambda: scoring_files(found, name, faces, as_they_come, 1))
+        few = as_they_come[: max(1, asked.images // 16)]
+        face = Framer(config.resize, config.crop, "face")
+        ways = [(cores, True), (cores, False)]
+        found.stage("faces", lambda: framing_alone(found, "photographs", few, face, size, ways))
+        own = Framer(config.resize, config.crop)
+        ways = [(count, True) for count in sorted({cores, max(1, cores - 2), max(1, cores // 2)}, reverse=True)]
+        found.stage("framing", lambda: framing_alone(found, "files", many, own, size, ways))
+        stored = face._replace(cache=cache)
+        found.stage("stored", lambda: framing_alone(found, "cached faces", cached[: len(many)], stored, size, ways[:1]))
     found.stage("rows", lambda: scoring_to_a_file(found, whole, many, 1))
-    found.stage("agreement", lambda: agreement(found, whole, images))
+    found.stage("parts", lambda: parts_of_a_batch(found, whole, images[:size], repeats))
     with tempfile.TemporaryDirectory() as folder:
         larger = repeated(list(reencoded(files[:PHOTOS], Path(folder), PHOTO)), asked.images)
-        name = f"files of {PHOTO} pixels"
-        found.stage(name, lambda: scoring_files(found, f"{name} to scores", whole, larger, 1))
-        found.stage(f"{name}, pipeline", lambda: pipeline_alone(found, name, larger, whole.config, whole.batch_size))
+        name = f"{len(larger)} files of {PHOTO} pixels to scores"
+        found.stage(name, lambda: scoring_files(found, name, whole, larger, 1))
+    found.stage("agreement", lambda: agreement(found, whole, images))
     found.stage("bytes", lambda: backbone_from_bytes(found, whole, asked.batch, repeats))
-    if asked.face_cache is not None:
-        whole.model.config = scorer.config.model_copy(update={"framing": "face"})
-        found.stage(
-            "faces",
-            lambda: scoring_faces(found, whole, files, asked.face_cache, min(asked.images, 2048), 1, asked.new_faces),
-        )
+    found.table()
 
 
 if __name__ == "__main__":

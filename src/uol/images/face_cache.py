@@ -67,6 +67,10 @@ class FaceCache:
         self._keep(place, aligned)
         return aligned
 
+    def keep(self, image: ImageLike, aligned: AlignedFace) -> None:
+        """Store the aligned face of an image, found elsewhere."""
+        self._keep(self.place(image), aligned)
+
     def place(self, image: ImageLike) -> Path:
         """Where an image's entry is, without its suffix."""
         digest = hashlib.sha256(f"{VERSION} {self.size} ".encode())
