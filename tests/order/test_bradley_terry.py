@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -210,3 +212,14 @@ def test_a_network_that_is_too_sure_overflows_nothing():
     found = estimate(outcomes, references, BradleyTerry(1e4, 0.5), (1.0, 5.0))
     assert found.value[0] == pytest.approx(2.95, abs=0.06)
     assert np.isfinite(found.standard_error).all()
+
+
+def test_scores_are_solved_by_the_thread_that_asks():
+    rng = np.random.default_rng(0)
+    references, outcomes = np.linspace(1, 5, 340), rng.dirichlet([1, 1, 1], (256, 340))
+    estimate(outcomes, references, MODEL)
+    process, thread = time.process_time(), time.thread_time()
+    for _ in range(20):
+        estimate(outcomes, references, MODEL)
+    thread, process = time.thread_time() - thread, time.process_time() - process
+    assert process < 1.1 * thread + 0.01  # threads of a matrix product wait for each other at the cost of a core each

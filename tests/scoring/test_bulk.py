@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from uol.datasets.synthetic import load_synthetic
 from uol.images import framing
 from uol.images.faces import AlignedFace, Face, FaceError
 from uol.order.config import ModelConfig
@@ -175,6 +176,22 @@ def test_asked_as_a_gpu_is_faces_have_their_rows(files, faces):
     for all_faces in (False, True):
         expected = list(score_files(Brightness(FACE), files[:6], all_faces))
         assert list(score_files(FacesOnGpu(FACE), files[:6], all_faces)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Brightness, OnGpu])
+def test_faces_found_by_processes_have_the_rows_of_threads(tmp_path, monkeypatch, kind):
+    for k, image in enumerate(load_synthetic(n=6, test=2, size=256).images):
+        Image.fromarray(np.asarray(image)).save(tmp_path / f"{k}.png")
+    Image.new("RGB", (90, 90)).save(tmp_path / "7.png")
+    (tmp_path / "8.jpg").write_bytes(b"broken")
+    paths = [*sorted(tmp_path.iterdir()), tmp_path / "missing.png"] * 2
+    expected = list(score_files(Brightness(FACE), paths, batch_size=5))
+    assert sum(row["face"] is not None for _, (row,) in expected) == 12
+    scorer = kind(FACE)
+    monkeypatch.setitem(bulk.MANY, "face", 3)
+    assert list(score_files(scorer, paths, batch_size=5, workers=2)) == expected
+    assert scorer.batches == ([5, 5, 2] if kind is Brightness else [5, 2, 5])
 
 
 @pytest.mark.parametrize("fault", ["submit", "wait"])

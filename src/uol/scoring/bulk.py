@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Waiting: TypeAlias = list[tuple[int, list[FramedFile]]]
 
-_AHEAD = 4  # batches in memory for a GPU: the first ready, the others being decoded
+_AHEAD = 4  # batches in memory: the first ready, the others being framed
 
 
 def score_files(
@@ -42,15 +42,17 @@ def score_files(
     With `all_panels`, rows include the scores on the scale of each panel that the model knows.
 
     Files are decoded, and faces detected, while a batch is scored; a GPU has the next batch before the scores of the
-    last one are solved. At most two batches wait, four for a GPU: a folder of any size takes the same memory. With a
-    `cache`, main faces found before are not detected again.
+    last one are solved. At most four batches wait: a folder of any size takes the same memory. With a `cache`, main
+    faces found before are not detected again.
     """
     size = scorer.batch_size if batch_size is None else batch_size
-    workers = workers or available_cores()
+    workers, framer = workers or available_cores(), scorer.config.framer(cache)
     if scorer.on_gpu and not all_faces and len(paths) > 1:
-        batches = framed_batches(paths, scorer.config.framer(cache), size, workers)
+        batches = framed_batches(paths, framer, size, workers)
+    elif framer.framing == "face" and not all_faces and _pays(paths, framer):
+        batches = _batches(_kept(framed_batches(paths, framer, size, workers)), size)
     else:
-        batches = _batches(_framed(paths, scorer.config.framer(cache), all_faces, workers, 2 * size), size)
+        batches = _batches(_framed(paths, framer, all_faces, workers, 2 * size), size)
     yield from _scored(scorer, batches, all_panels)
 
 
@@ -81,7 +83,7 @@ def framed_batches(
     By default many files are framed by processes, and a few by threads.
     """
     if processes is None:
-        processes = len(paths) > MANY[framer.framing] and can_share()
+        processes = _pays(paths, framer)
     names = [str(path) for path in paths]
     room = size * min(_AHEAD, -(-len(names) // size))
     reader = ParallelFramer(names, room, framer, workers, processes)
@@ -92,12 +94,29 @@ def framed_batches(
         for start in range(0, len(names), size):
             found = [one for part in reading.popleft() for one in part.result()]
             pixels = reader.pixels[start % room :].transpose(0, 3, 1, 2)
-            yield [(start + k, [_framed_file(names[start + k], pixels[k], one)]) for k, one in enumerate(found)]
+            framed = map(_framed_file, names[start : start + size], pixels, found)
+            yield list(enumerate(([one] for one in framed), start))
             reader.warn()
             if start + room < len(names):
                 reading.append(reader.submit(start + room, min(start + room + size, len(names)), start % room))
     finally:
         reader.close()
+
+
+def _pays(paths: Sequence[Path], framer: Framer) -> bool:
+    """Whether there are enough files for processes, which take a moment to start."""
+    return len(paths) > MANY[framer.framing] and can_share()
+
+
+def _kept(batches: Generator[Waiting]) -> Iterator[tuple[int, list[FramedFile]]]:
+    """The files of batches, one by one, with pixels that stay."""
+    with closing(batches):
+        for waiting in batches:
+            for index, framed in waiting:
+                yield (
+                    index,
+                    [one._replace(pixels=None if one.pixels is None else one.pixels.copy("K")) for one in framed],
+                )
 
 
 def _framed_file(name: str, pixels: Pixels, found: Found) -> FramedFile:
