@@ -18,6 +18,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from uol.images.framing_process import frame_into
 from uol.images.parallel_framing import can_share
 from uol.images.paths import find_images
 from uol.images.read import read_image
+from uol.order.bradley_terry import probabilities
 from uol.order.config import ModelConfig
+from uol.scoring.base import Pixels, Score
 from uol.scoring.bulk import framed_batches, score_files
 from uol.scoring.folder import load_scorer
 from uol.scoring.row_file import RowFile
@@ -46,6 +49,28 @@ DEVICE = "cuda" if GPU else "cpu"
 BARE = "bare backbone"
 PHOTO, PHOTOS = 350, 256  # pixels of a side, and how many, of the files that have to be resized
 BEGAN = time.perf_counter()
+
+
+class WithoutNetwork(Scorer):
+    """All of scoring on a GPU but the network: files framed and gathered, scores solved from the same outcomes."""
+
+    on_gpu, batch_size = True, 256
+
+    def submit(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
+        """Gather images; the function returned solves as many scores."""
+        np.stack([image.transpose(1, 2, 0) for image in images], out=self.room[: len(images)])
+        return lambda: self.calibrated(self.solve_scores(self.outcomes_of_all[: len(images)]), np.ones(len(images)))
+
+    @cached_property
+    def room(self) -> Pixels:
+        """The memory in which images are gathered."""
+        return np.ones((256, self.config.crop, self.config.crop, 3), np.uint8)
+
+    @cached_property
+    def outcomes_of_all(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Outcomes of images that beat about half of the references."""
+        places = np.random.default_rng(0).normal(3, 1, (256, 1)) - self.references.scores
+        return probabilities(places, self.bradley_terry)
 
 
 class Findings:
@@ -123,22 +148,7 @@ def bare_backbone(found: Findings, scorer: Scorer, batch: int, repeats: int) -> 
     found.rate(BARE, times * batch, median_seconds(alone, repeats, warm=5 if GPU else 1))
 
 
-@torch.inference_mode()
-def backbone_from_bytes(found: Findings, scorer: Scorer, batch: int, repeats: int) -> None:
-    """Images per second of the same from bytes, cast as it goes."""
-    crop, times = scorer.config.crop, 8 if GPU else 1
-    pixels = torch.randint(0, 256, (batch, 3, crop, crop), dtype=torch.uint8, device=DEVICE)
-    pixels = pixels.contiguous(memory_format=torch.channels_last)
-
-    def from_bytes() -> None:
-        for _ in range(times):
-            with torch.autocast(DEVICE, torch.bfloat16, enabled=GPU):
-                scorer.model.backbone.feature_maps(pixels)
-
-    found.rate("backbone from bytes, autocast", times * batch, median_seconds(from_bytes, repeats))
-
-
-def framed_pixels(files: list[Path], config: ModelConfig) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
+def framed_pixels(files: list[Path], config: ModelConfig) -> list[Pixels]:
     """The framed pixels of files that can be read."""
     framer = Framer(config.resize, config.crop)
     read = (framer.frame(path)[0].pixels for path in files)
@@ -202,7 +212,7 @@ def one_core(
         "file by Pillow": lambda: frame_into(target, names, whole),
         "file by OpenCV": lambda: frame_into(target, names, whole, fast=True),
         "cached face": lambda: frame_into(target, names, whole._replace(framing="face", cache=cache)),
-        "solving": solve,
+        "gathering and solving": solve,
     }
     times = {}
     for name, work in parts.items():
@@ -267,7 +277,7 @@ def scoring_to_a_file(found: Findings, scorer: Scorer, files: list[Path], repeat
     found.rate(f"{len(files)} files to scores, rows kept in a file", len(files), median_seconds(work, repeats, 0))
 
 
-def scoring_pixels(found: Findings, scorer: Scorer, pixels: np.ndarray[Any, np.dtype[np.uint8]], repeats: int) -> None:
+def scoring_pixels(found: Findings, scorer: Scorer, pixels: Pixels, repeats: int) -> None:
     """Images per second from framed pixels in this machine's memory."""
     found.rate("pixels to scores", len(pixels), median_seconds(lambda: scorer.score_pixels(pixels), repeats))
 
@@ -301,9 +311,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="a folder of JPEG files, best of the model's own size (256 pixels)")
     parser.add_argument("--photos", type=Path, help="a folder of photographs that show faces; default: the same")
     parser.add_argument("--images", type=int, default=8192 if GPU else 64, help="images of a stage; files repeat")
-    parser.add_argument(
-        "--long", type=int, help="images of a long run; by default eight times as many, on a processor twice"
-    )
+    parser.add_argument("--long", type=int, help="images of a long run; default: many times as many")
     parser.add_argument("--batch", type=int, default=256 if GPU else 8, help="images at once in the bare backbone")
     parser.add_argument("--repeats", type=int, default=3 if GPU else 1)
     parser.add_argument("--seconds", type=float, default=75 if GPU else 600, help="no stage is begun after that")
@@ -330,11 +338,11 @@ def main() -> None:
     many, long = repeated(files, asked.images), repeated(files, asked.long or asked.images * (8 if GPU else 2))
     images = framed_pixels(files[: min(512, asked.images)], config)
     host = np.stack([images[k % len(images)] for k in range(asked.images)])
-    outcomes = np.random.default_rng(0).dirichlet([1, 1, 1], (size, len(whole.references.scores)))
+    without, faceless = copy.copy(whole), copy.copy(faces)
+    without.__class__ = faceless.__class__ = WithoutNetwork
 
     def solve() -> int:
-        whole.solve_scores(outcomes)
-        return len(outcomes)
+        return len(without.submit(images[:1] * 256)())
 
     found.stage(BARE, lambda: bare_backbone(found, whole, asked.batch, max(repeats, 3)))
     found.stage("warm-up", lambda: whole.score_pixels(host[: 2 * size]))
@@ -343,12 +351,7 @@ def main() -> None:
         cache = filled_cache(Path(folder), some)
         cached = repeated(some, len(long))
         found.stage("one core", lambda: one_core(found, some, config, cache, solve))
-        found.stage(
-            "pixels",
-            lambda: found.rate(
-                "pixels to scores", len(host), median_seconds(lambda: whole.score_pixels(host), repeats)
-            ),
-        )
+        found.stage("pixels", lambda: scoring_pixels(found, whole, host, repeats))
         for count in (len(many), len(long)):
             name = f"{count} cached faces to scores"
             found.stage(name, lambda n=name, c=count: scoring_files(found, n, faces, cached[:c], 1, cache=cache))  # type: ignore[misc]
@@ -366,6 +369,10 @@ def main() -> None:
         found.stage("framing", lambda: framing_alone(found, "files", many, own, size, ways))
         stored = face._replace(cache=cache)
         found.stage("stored", lambda: framing_alone(found, "cached faces", cached[: len(many)], stored, size, ways[:1]))
+        name = "files to scores, without the network"
+        found.stage(name, lambda: scoring_files(found, name, without, many, 1))
+        other = "cached faces to scores, without the network"
+        found.stage(other, lambda: scoring_files(found, other, faceless, cached[: len(many)], 1, cache=cache))
     found.stage("rows", lambda: scoring_to_a_file(found, whole, many, 1))
     found.stage("parts", lambda: parts_of_a_batch(found, whole, images[:size], repeats))
     with tempfile.TemporaryDirectory() as folder:
@@ -373,7 +380,6 @@ def main() -> None:
         name = f"{len(larger)} files of {PHOTO} pixels to scores"
         found.stage(name, lambda: scoring_files(found, name, whole, larger, 1))
     found.stage("agreement", lambda: agreement(found, whole, images))
-    found.stage("bytes", lambda: backbone_from_bytes(found, whole, asked.batch, repeats))
     found.table()
 
 

@@ -112,11 +112,8 @@ def _kept(batches: Generator[Waiting]) -> Iterator[tuple[int, list[FramedFile]]]
     """The files of batches, one by one, with pixels that stay."""
     with closing(batches):
         for waiting in batches:
-            for index, framed in waiting:
-                yield (
-                    index,
-                    [one._replace(pixels=None if one.pixels is None else one.pixels.copy("K")) for one in framed],
-                )
+            for index, (one,) in waiting:
+                yield index, [one if one.pixels is None else one._replace(pixels=one.pixels.copy("K"))]
 
 
 def _framed_file(name: str, pixels: Pixels, found: Found) -> FramedFile:
