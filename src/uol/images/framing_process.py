@@ -122,10 +122,10 @@ def serve(task: Task) -> None:
     memory = mmap.mmap(task.shared, 0)
     pixels, framer = task.layout.pixels(memory), task.framer
     detector.opencv().setNumThreads(1)  # each core has a process
-    if framer.framing == "face":
-        detector.load_networks()
-    else:
+    if framer.framing == "whole":
         same_as_pillow()
+    elif framer.cache is None:  # with a cache they may not be needed
+        detector.load_networks()
     answers.write(b"\n")
     while len(request := sys.stdin.buffer.read(REQUEST.size)) == REQUEST.size:
         first, end, place = REQUEST.unpack(request)
