@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from safetensors.torch import load_file
 
+import train_on_ranks
 from quick import quick_recipe
 from uol.errors import CallError
 from uol.runs.run import check_before_reading
@@ -28,14 +29,18 @@ def _environment():
     return os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
 
-def trained(devices, checkpoint, epochs=3):
-    """Train on ranks, and the reports of the first rank."""
-    call = [sys.executable, TESTS / "train_on_ranks.py", devices, checkpoint, epochs, json.dumps(SETTINGS)]
+def reported(printed):
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
+
+
+def trained_on_two(checkpoint, epochs=3):
+    """Train on two ranks, and the reports of the first rank."""
+    call = [sys.executable, TESTS / "train_on_ranks.py", 2, checkpoint, epochs, json.dumps(SETTINGS)]
     ended = subprocess.run(
         [str(word) for word in call], capture_output=True, text=True, timeout=300, env=_environment()
     )
     assert ended.returncode == 0, ended.stderr
-    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
+    return reported(ended.stdout)
 
 
 def check_same(first, second):
@@ -47,17 +52,18 @@ def check_same(first, second):
 
 
 @pytest.mark.slow
-def test_two_ranks_train_as_one_and_one_resumes_what_two_began(tmp_path):
+def test_two_ranks_train_as_one_and_one_resumes_what_two_began(tmp_path, capsys):
     alone, both, resumed = (tmp_path / f"{name}.safetensors" for name in ("alone", "both", "resumed"))
-    reports = trained(1, alone)
-    shared = trained(2, both)
+    train_on_ranks.main(1, alone, 3, SETTINGS)
+    reports, shared = reported(capsys.readouterr().out), trained_on_two(both)
     check_same(alone, both)
     for (epoch, losses, held_out), (epoch_2, losses_2, held_out_2) in zip(reports, shared, strict=True):
         assert epoch == epoch_2
         assert losses == pytest.approx(losses_2, abs=1e-5)
         assert held_out == pytest.approx(held_out_2, abs=1e-5, nan_ok=True)
-    assert [epoch for epoch, _, _ in trained(2, resumed, 1)] == [1]
-    assert [epoch for epoch, _, _ in trained(1, resumed)] == [2, 3]
+    assert [epoch for epoch, _, _ in trained_on_two(resumed, 1)] == [1]
+    train_on_ranks.main(1, resumed, 3, SETTINGS)
+    assert [epoch for epoch, _, _ in reported(capsys.readouterr().out)] == [2, 3]
     check_same(alone, resumed)
 
 
