@@ -75,7 +75,6 @@ def _head(folder: Path) -> tuple[str, subprocess.Popen[bytes]]:
     with open(folder / "head.log", "wb") as log:
         started = subprocess.Popen(command, stdout=log, stderr=log)
     _wait(lambda: "Ray runtime started" in (folder / "head.log").read_text() or started.poll() is not None)
-    print((folder / "head.log").read_text(), file=sys.stderr)
     return f"127.0.0.1:{port}", started
 
 

@@ -109,6 +109,14 @@ def test_a_table_that_no_run_wrote_is_not_lost(looked, photographs, tmp_path, te
     assert not looked
 
 
+def test_rows_of_other_photographs_stay_while_their_faces_do(looked, photographs, tmp_path):
+    out = tmp_path / "out"
+    align_into(out, photographs[:2], NAMES[:2], 32)
+    (out / "women" / "b.png").unlink()
+    assert [row.image for row in align_into(out, photographs[2:], NAMES[2:], 32)] == NAMES[2:]
+    assert [row["image"] for row in table(out)] == [NAMES[2], NAMES[3], NAMES[0]]
+
+
 def test_unreadable_files_are_not_counted_as_files_without_a_face(looked, photographs, tmp_path):
     photographs[0].write_bytes(b"no image")
     rows = align_into(tmp_path / "out", photographs, NAMES, 32)

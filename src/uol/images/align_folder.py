@@ -67,9 +67,9 @@ def align_into(
                 rows[names[i]] = FaceRow(names[i], faces[i], "; ".join(result.problems))
             else:
                 rows[names[i]] = FaceRow(names[i], None, str(result), not isinstance(result, FaceError))
-    finally:  # a stopped run writes the rows that it has
-        found = [rows[name] for name in names if name in rows]
-        write_text(folder / TABLE, csv_text(_COLUMNS, (row[: len(_COLUMNS)] for row in found)))
+    finally:  # a stopped run writes the rows that it has, and those of other photographs whose faces are here
+        found = [rows.pop(name) for name in names if name in rows]
+        write_text(folder / TABLE, csv_text(_COLUMNS, (row[: len(_COLUMNS)] for row in [*found, *rows.values()])))
     return found
 
 

@@ -71,11 +71,11 @@ def ray_session(address: str | None = None, cpus: int | None = None) -> Iterator
         where = f"the Ray cluster at {wanted}" if wanted else "Ray on this machine"
         reason = _reason(error)
         raise UolError(f"{where} cannot be reached: {reason}") from error
-    try:
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray's words on lost nodes go to stdout
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray's words on lost nodes go to stdout
+        try:
             yield _cluster()
-    finally:
-        ray.shutdown()
+        finally:
+            ray.shutdown()
 
 
 def _reason(error: BaseException) -> str:
