@@ -39,6 +39,8 @@ def test_every_file_is_written_and_read_again(tmp_path, kind):
     assert found["repeats"]["number"] == 24
     page = (out / "report.html").read_text()
     assert "measures nothing about the people" in page
+    assert ("with two votes or more" in page) == (kind != "ratings")
+    assert "except" not in page
     assert "measures nothing about the people" in (out / "README.md").read_text()
     (out / "analysis.R").write_text("# mine")
     (out / "pairs.csv").write_text("of an earlier export")

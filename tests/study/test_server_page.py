@@ -295,6 +295,33 @@ def test_a_trial_fits_on_the_screen(tmp_path, kind):
     served.end()
 
 
+def test_a_lost_reply_to_entering_locks_no_browser_out(tmp_path):
+    served = Served(make_study(tmp_path / "study", trials=2, resume="refuse")).wait_until_ready()
+    lost = []
+
+    async def lose(route):
+        if len(lost) < 2:
+            lost.append((await route.fetch()).status)
+            await route.abort()
+        else:
+            await route.continue_()
+
+    async def work(browser):
+        person = Participant(browser, served.url, "unlucky")
+        page = await person.open()
+        await page.route("**/v1/sessions", lose)
+        await page.get_by_role("button", name="I agree and want to take part").click()
+        while len(lost) < 2:
+            await asyncio.sleep(0.05)
+        await page.reload()  # before there was any reply
+        await person.begin()
+        return await person.trials()
+
+    assert run(work)
+    assert served.end() == 0
+    assert lost == [200, 200]
+
+
 def test_the_live_page_asks_for_its_token_and_deletes_data(served):
     async def work(browser):
         person = Participant(browser, served.url, "to-forget")

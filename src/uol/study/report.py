@@ -39,9 +39,12 @@ def write_study_report(
         f"{counted(figures['participants'], 'participant')}, {counted(figures['answers'], 'answer')} on "
         f"{counted(figures['images'], 'image')}. Question: {question}"
     )
-    sections = [_scale(results, tables["scale.csv"]), _agreement(figures), _participants(tables["participants.csv"])]
-    if "pairs.csv" in tables:
-        sections.append(_pairs(tables["pairs.csv"]))
+    pairs = tables.get("pairs.csv")
+    sections = [
+        _scale(results, tables["scale.csv"]), _agreement(figures, pairs), _participants(tables["participants.csv"])
+    ]  # fmt: skip
+    if pairs is not None:
+        sections.append(_pairs(pairs))
     write_report(path, f"Study: {title}", lead, sections, meaning=MEANING)
 
 
@@ -71,8 +74,12 @@ def _scale(results: Results, table: pd.DataFrame) -> Section:
     return Section("Scale", text, columns, _rows(shown), [figure])
 
 
-def _agreement(figures: Mapping[str, Any]) -> Section:
-    rows = [{"what": _NAMES.get(name, name), "value": value} for name, value in figures["reliability"].items()]
+def _agreement(figures: Mapping[str, Any], pairs: pd.DataFrame | None) -> Section:
+    names = dict(_NAMES)
+    if pairs is not None:  # alpha says nothing of pairs with one vote, which adaptive and random pairs mostly have
+        twice = counted(int((pairs["votes"] >= 2).sum()), "pair")
+        names["krippendorff_alpha"] += f" (of {twice} with two votes or more)"
+    rows = [{"what": names.get(name, name), "value": value} for name, value in figures["reliability"].items()]
     if figures["repeats"]["number"]:
         number = figures["repeats"]["number"]
         rows.append({"what": f"the same answer to a repeated trial (of {number})", "value": figures["repeats"]["same"]})
@@ -94,8 +101,8 @@ def _participants(table: pd.DataFrame) -> Section:
     flagged = int(table["flagged"].sum()) if len(table) else 0
     out = int(table["left_out"].sum()) if len(table) else 0
     text = (
-        f"{flagged} of {counted(len(table), 'participant')} flagged. A flag is a reason to look: everybody counts, "
-        f"except {out} left out by request."
+        f"{flagged} of {counted(len(table), 'participant')} flagged. A flag is a reason to look: everybody counts"
+        + (f", except {out} left out by request." if out else ".")
     )
     heads = {
         "participant": "participant", "answers": "answers", "checks_failed": "checks failed", "checks": "of",
