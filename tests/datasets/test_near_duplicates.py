@@ -19,7 +19,6 @@ from uol.datasets.near_duplicates import (
     SIDE,
     WINDOW,
     Hashes,
-    duplicate_groups,
     find_frames,
     grey_square,
     hamming,
@@ -163,7 +162,7 @@ def test_pairs_equal_a_slow_search(count, seed, block, threshold):
     assert found == expected
     assert len(found) == len(pairs.first)
     assert np.all(np.diff(pairs.distance.astype(int)) >= 0)
-    groups = duplicate_groups(hashed, threshold)
+    groups = connected_sets(np.stack([pairs.first, pairs.second], 1), len(hashed.plain))
     assert all(groups[i] == groups[j] for i, j in expected)
 
 
@@ -185,7 +184,7 @@ def test_few_flat_and_no_pictures():
     none = perceptual_hashes(np.empty((0, SIDE, SIDE), np.uint8))
     assert none.plain.shape == (0, FRAMES + 1, BITS // 64)
     assert len(near_pairs(none).first) == 0
-    assert len(duplicate_groups(none)) == 0
+    assert len(connected_sets(np.empty((0, 2)), 0)) == 0
 
 
 def test_grey_squares_keep_the_shape_of_things():

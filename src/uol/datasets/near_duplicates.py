@@ -18,7 +18,6 @@ import numpy.typing as npt
 from numpy.fft import irfft2, rfft2
 from PIL import Image
 
-from uol.ratings.numerics import connected_sets
 from uol.storage.cores import available_cores
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -127,12 +126,6 @@ def near_pairs(hashes: Hashes, threshold: int = SAME) -> NearPairs:
     places = pairs.first[order] * count + pairs.second[order]
     once = order[np.sort(np.unique(places, return_index=True)[1])]  # a symmetric picture resembles its mirror image too
     return NearPairs(*(part[once] for part in pairs))
-
-
-def duplicate_groups(hashes: Hashes, threshold: int = SAME) -> Indices:
-    """A number per picture, the same for near-duplicates and for near-duplicates of near-duplicates: (n,)."""
-    pairs = near_pairs(hashes, threshold)
-    return connected_sets(np.stack([pairs.first, pairs.second], 1), len(hashes.plain))
 
 
 def hamming(a: Bits, b: Bits) -> npt.NDArray[np.uint16]:

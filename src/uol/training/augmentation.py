@@ -45,12 +45,6 @@ def blend(values: Tensor, share: Tensor) -> Tensor:
     return torch.where(own < 1, own * values + (1 - own) * values.roll(1, 0), values)  # NaN must not spread
 
 
-def centre_crop(images: Tensor, crop: int) -> Tensor:
-    """The central squares, the input of a trained network."""
-    margin = (images.shape[-1] - crop) // 2
-    return images[..., margin : margin + crop, margin : margin + crop]
-
-
 def _cropped(images: Tensor, crop: int, how: Augmentation) -> tuple[Tensor, Tensor]:
     """Crop by whole pixels, at the centre or a random place, and mirror half of the images."""
     count, device = len(images), images.device
