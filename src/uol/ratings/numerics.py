@@ -1,4 +1,4 @@
-"""Functions that scipy has too, which would add a fifth to the size of an installation."""
+"""Functions that scipy has too, which would add a quarter to the size of an installation."""
 
 from __future__ import annotations
 
