@@ -14,9 +14,10 @@ import pytest
 
 from scale_jobs import check_once, jpeg, workers_of
 from uol.errors import CallError
+from uol.scale import bulk_scoring
 from uol.scale import ray_session as ray_session_module
 from uol.scale.bulk_scoring import Request, Summary, score_on_ray
-from uol.scale.job_folder import Counts
+from uol.scale.job_folder import Counts, JobFolder
 from uol.scale.ray_session import ray_session
 
 pytest.importorskip("ray")
@@ -76,7 +77,9 @@ def test_one_core_is_enough(table, model, tmp_path):
 
 
 @pytest.mark.slow
-def test_images_added_since_are_scored_and_nothing_twice(model, tmp_path):
+def test_images_added_since_are_scored_and_nothing_twice(model, tmp_path, capsys):
+    from ray._private.worker import print_to_stdstream
+
     folder, out, lines = tmp_path / "photographs", tmp_path / "out", []
     folder.mkdir()
     for number in range(5):
@@ -89,28 +92,32 @@ def test_images_added_since_are_scored_and_nothing_twice(model, tmp_path):
         assert score_on_ray(request, report=lines.append).counts.images == 7
         assert lines == ["2 images added since the job began", "5 of 7 images are scored already"]
         assert score_on_ray(request).before == 7
+        # As of a node that is lost: `--json` prints on the same stream.
+        print_to_stdstream({"lines": ["Raylet is terminated."], "pid": "raylet", "is_err": False}, ignore_prefix=False)
+    assert capsys.readouterr().out == ""
     check_once(out, [str(path) for path in folder.iterdir()])
 
 
-@pytest.mark.slow
-def test_tables_added_since_are_scored_and_changed_ones_refused(model, tmp_path):
+def test_tables_added_since_are_further_parts_and_changed_ones_refused(model, tmp_path):
     from pyarrow import parquet, table
 
     def write(name, keys):
-        content = {"key": keys, "bytes": [jpeg(number) for number in range(len(keys))]}
-        parquet.write_table(table(content), tmp_path / "tables" / name)
+        (tmp_path / "tables").mkdir(exist_ok=True)
+        parquet.write_table(table({"key": keys, "bytes": [b""] * len(keys)}), tmp_path / "tables" / name)
 
-    (tmp_path / "tables").mkdir()
+    def planned():
+        request = Request([str(tmp_path / "tables")], str(tmp_path / "out"), model)
+        plan = bulk_scoring._plan(request, JobFolder(request.out), (), lambda line: None)
+        return [(part.number, Path(part.address).name, part.images) for part in plan.parts]
+
+    (tmp_path / "out").mkdir()
     write("b.parquet", ["1", "2"])
-    request = Request([str(tmp_path / "tables")], str(tmp_path / "out"), model)
-    with ray_session(cpus=1):
-        score_on_ray(request)
-        write("a.parquet", ["3", "4", "5"])
-        assert score_on_ray(request).counts.images == 5
-    check_once(tmp_path / "out", ["1", "2", "3", "4", "5"])
+    assert planned() == [(0, "b.parquet", 2)]
+    write("a.parquet", ["3", "4", "5"])
+    assert planned() == planned() == [(0, "b.parquet", 2), (1, "a.parquet", 3)]
     write("b.parquet", ["1", "2", "6"])
     with pytest.raises(CallError, match=r"b\.parquet: changed or gone since"):
-        score_on_ray(request)
+        planned()
 
 
 def test_a_folder_inside_the_source_is_refused(tmp_path):
@@ -145,15 +152,6 @@ def test_a_missing_extra_is_named(tmp_path):
     assert ended.returncode == 1
     assert ended.stderr == "uol: --on ray needs ray: pip install 'uol[scale]'\n"
     assert not Path(tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_what_ray_says_of_a_lost_node_is_not_in_the_output(capsys):
-    from ray._private.worker import print_to_stdstream
-
-    with ray_session(cpus=1):
-        print_to_stdstream({"lines": ["Raylet is terminated."], "pid": "raylet", "is_err": False}, ignore_prefix=False)
-    assert capsys.readouterr().out == ""
 
 
 def test_a_cluster_that_asks_for_a_token_is_said_so():
