@@ -291,8 +291,10 @@ def test_a_trial_fits_on_the_screen(tmp_path, kind):
             over.append(await page.evaluate("document.documentElement.scrollHeight - window.innerHeight"))
         return over
 
-    assert max(run(work)) <= 0
-    served.end()
+    try:
+        assert max(run(work)) <= 0
+    finally:
+        served.end()
 
 
 def test_a_lost_reply_to_entering_locks_no_browser_out(tmp_path):
@@ -317,9 +319,11 @@ def test_a_lost_reply_to_entering_locks_no_browser_out(tmp_path):
         await person.begin()
         return await person.trials()
 
-    assert run(work)
-    assert served.end() == 0
-    assert lost == [200, 200]
+    try:
+        assert run(work)
+    finally:
+        status = served.end()
+    assert (status, lost) == (0, [200, 200])
 
 
 def test_the_live_page_asks_for_its_token_and_deletes_data(served):
