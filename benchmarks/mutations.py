@@ -21,8 +21,6 @@ from typing import NamedTuple
 import lightning  # noqa: F401 (imported once, for all the tests)
 import pandas  # noqa: F401
 import pytest
-import scipy.optimize
-import scipy.stats  # noqa: F401
 import timm  # noqa: F401
 import torch
 
@@ -43,6 +41,7 @@ TESTS = {
     "order/norms.py": ("tests/order/test_norms.py",),
     "order/model.py": ("tests/order/test_model.py", HAND),
     "ratings/metrics.py": ("tests/ratings/test_metrics.py",),
+    "ratings/numerics.py": ("tests/ratings/test_numerics.py",),
     "runs/evaluation.py": ("tests/runs/test_evaluation.py",),
     "runs/bootstrap.py": ("tests/runs/test_bootstrap.py",),
 }
@@ -114,14 +113,14 @@ MUTATIONS = [
     Mutation("order/bradley_terry.py", "less, greater = expit(-x - model.delta), expit(x - model.delta)",
              "less, greater = expit(x - model.delta), expit(-x - model.delta)"),
     Mutation("order/bradley_terry.py", "* -np.expm1(-2 * model.delta)", "* -np.expm1(-model.delta)"),
-    Mutation("order/bradley_terry.py", "not_less @ expit(model.delta - x) - not_greater",
-             "not_less @ expit(model.delta - x) - not_less"),
+    Mutation("order/bradley_terry.py", "_product(not_less, expit(model.delta - x)) - _product(not_greater,",
+             "_product(not_less, expit(model.delta - x)) - _product(not_less,"),
     Mutation("order/bradley_terry.py", "falling = not_greater * sigma_v", "falling = not_greater * sigma_u"),
     Mutation("order/bradley_terry.py", "information = k**2 * (", "information = k * ("),
     Mutation("order/bradley_terry.py", "margin = 0.1 * (high - low)", "margin = 0.2 * (high - low)"),
     Mutation("order/bradley_terry.py", "error = 1 / np.sqrt(np", "error = 1 / (np"),
     Mutation("order/bradley_terry.py", "similar * 2 / np.expm1(2 * delta)", "similar / np.expm1(2 * delta)"),
-    Mutation("order/bradley_terry.py", "float(result.x[0] / span)", "float(result.x[0])"),
+    Mutation("order/bradley_terry.py", "float(found[0] / span)", "float(found[0])"),
     Mutation("order/bradley_terry.py", "tie = log_expit(-u) + log_expit(v) + np.log(-np.expm1(-2 * delta))",
              "tie = log_expit(-u) + log_expit(v)"),
     Mutation("order/bradley_terry.py", "k = min(model.k, STEEPEST / (high - low))", "k = model.k"),
@@ -136,9 +135,10 @@ MUTATIONS = [
     Mutation("order/calibration.py", "0.5 * np.log(y[known])", "np.log(y[known])"),
     Mutation("order/calibration.py", "more = diagonal * square / len(x)", "more = 0.0"),
     Mutation("order/calibration.py", "_LEAST_SLOPE)\n", "-9.0)\n"),
-    Mutation("order/calibration.py", "stdtrit(free, 0.5 + level / 2)", "ndtri(0.5 + level / 2)"),
-    Mutation("order/calibration.py", '"floor": error * unit', '"floor": error'),
-    Mutation("order/calibration.py", "relative**2 / variance).mean()", "relative**2).mean()"),
+    Mutation("order/calibration.py", "student_quantile(free, 0.5 + level / 2)", "normal_quantile(0.5 + level / 2)"),
+    Mutation("order/calibration.py", "floor = max(error * unit,", "floor = max(error,"),
+    Mutation("order/calibration.py", "by_variance = (1 - relative / variance) / variance",
+             "by_variance = (1 - relative) / variance"),
     # Order, pairs and triplets
     Mutation("order/order.py", "np.abs(difference) <= threshold + TOLERANCE\n", "np.abs(difference) < threshold\n"),
     Mutation("order/order.py", "np.where(difference < 0, Order.LESS, Order.GREATER)",
@@ -153,8 +153,19 @@ MUTATIONS = [
     Mutation("order/order.py", "right += int((orders[0] == orders[1]).sum())",
              "right += int((orders[0] != orders[1]).sum())"),
     Mutation("order/order.py", "1 + start, count)", "1, count)"),
+    # Numerics in place of scipy's
+    Mutation("ratings/numerics.py", "np.where(x >= 0, 1.0, small)", "np.where(x >= 0, small, 1.0)"),
+    Mutation("ratings/numerics.py", "np.minimum(x, 0.0) - np.log1p", "np.minimum(x, 0.0) + np.log1p"),
+    Mutation("ratings/numerics.py", "(freedom + 1) / 2 * math.log1p(t * t / freedom)",
+             "freedom / 2 * math.log1p(t * t)"),
+    Mutation("ratings/numerics.py", "(2 * k - 1 + odd) / (2 * k + odd)", "(2 * k - 1) / (2 * k + odd)"),
+    Mutation("ratings/numerics.py", "2 / math.pi * (math.atan(t / math.sqrt(freedom))", "2 / math.pi * (math.atan(t)"),
+    Mutation("ratings/numerics.py", "np.minimum.at(root, high, low)", "root[high] = 0"),
+    Mutation("ratings/numerics.py", "(x <= low) & (gradient > 0)", "(x <= low) & (gradient < 0)"),
+    Mutation("ratings/numerics.py", "moved = np.clip(x + step, low, high)", "moved = x + step"),
+    Mutation("ratings/numerics.py", "if at_left <= at_right:", "if at_left > at_right:"),
     # References, consistency, norms
-    Mutation("order/references.py", "scores / bin_width + 1e-6", "scores / bin_width"),
+    Mutation("order/references.py", "scores / width + 1e-6", "scores / width"),
     Mutation("order/references.py", "place_in_bin < per_bin", "place_in_bin <= per_bin"),
     Mutation("order/references.py", "shuffled = rng.permutation(len(scores))", "shuffled = np.arange(len(scores))"),
     Mutation("order/consistency.py", "order_of(candidates[:, None], r[None], threshold)",
