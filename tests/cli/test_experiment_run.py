@@ -178,8 +178,8 @@ def test_what_fails_ends_with_one_and_the_rest_is_there(uol, place, monkeypatch)
     ("words", "match"),
     [
         (["module"], "there are modules, losses"),
-        (["modules", "--method", "crnet"], "plan modules has no method 'crnet'"),
-        (["modules", "--recipe", "strong"], "plan modules has no recipe 'strong'"),
+        (["modules", "--method", "crnet"], "experiment modules has no method 'crnet'"),
+        (["modules", "--recipe", "strong"], "experiment modules has no recipe 'strong'"),
         (["recipes", "--recipe", "distilled"], "distilled needs --set teachers=…"),
         (["readings"], "nothing to run: every row of readings requires --set teachers=…"),
         (

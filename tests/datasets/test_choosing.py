@@ -54,6 +54,11 @@ def test_settings_of_the_table(asked):
     assert asked[0][2] == {"table": TABLE, "image": "what", "missing": [99, -1], "groups": ["age", "gender"]}
 
 
+def test_codes_for_no_rating_may_be_given_one_by_one(asked):
+    DataChoice("photos", table=TABLE, read=["missing=k.A.", "missing=99,-1"]).load()
+    assert asked[0][2] == {"table": TABLE, "missing": ["k.A.", 99, -1]}
+
+
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
@@ -70,6 +75,7 @@ def test_settings_of_the_table(asked):
         (DataChoice("votes", Path("photos"), TABLE, scale=(1, 5)), "--scale: for ratings"),
         (DataChoice("photos", table=TABLE, read=["image"]), "write it as name=value"),
         (DataChoice("photos", table=TABLE, read=["missing=99,"]), "give numbers"),
+        (DataChoice("photos", table=TABLE, read=["image=what", "image=who"]), "--read image: given twice"),
     ],
 )
 def test_mistakes_are_one_line(asked, choice, words):

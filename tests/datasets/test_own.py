@@ -211,7 +211,7 @@ def test_missing_codes_and_ratings_off_the_scale(folder, table):
     ("text", "message"),
     [
         ("image,rater,rating\n001,a,good\n", r"row 2: 'good' in column rating is not a number"),
-        ("image,r1,r2\n001,1,2\n002,1,bad\n", r"row 3: 'bad' in column r2 is not a number"),
+        ("image,r1,r2\n001,1,2\n002,1,bad\n", r"row 3: 'bad' in column r2 is not a number; .* add --read missing=bad"),
         ("image,r1,r2\nx1,1,2\n", r"no image of ratings\.csv is in .* such as 'x1', .* such as 'f/001\.jpg'"),
         ("image,r1,r2\n001,1,2\n001.jpg,1,3\n", r"image f/001\.jpg has 2 rows; keep one"),
         ("image,mean\n001,1\n001,2.5\n", r"image f/001\.jpg has 2 rows; keep one"),

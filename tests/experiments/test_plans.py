@@ -125,7 +125,7 @@ def test_a_row_may_need_what_only_the_command_line_gives():
     (distilled,) = plan.choose([], ["distilled"])
     with pytest.raises(CallError, match="distilled needs --set teachers=…"):
         plan.check_needs([distilled], {}, ["distilled"])
-    with pytest.raises(CallError, match="in plan recipes it is for distilled alone, which was"):
+    with pytest.raises(CallError, match="is for distilled alone in experiment recipes, which was"):
         plan.check_needs(plan.rows[:1], teachers)
 
 
@@ -138,9 +138,9 @@ def test_results_of_a_plan():
     with pytest.raises(CallError, match="has no method 'crnet'"):
         find_plan("modules").choose(["crnet"])
     assert [row.recipe for row in find_plan("matched").choose(["uol"], ["matched-order"])] == ["matched-order"]
-    with pytest.raises(CallError, match="plan losses has no recipe 'order'; it has matched, matched-disp"):
+    with pytest.raises(CallError, match="experiment losses has no recipe 'order'; it has matched, matched-disp"):
         find_plan("losses").choose([], ["order"])
-    with pytest.raises(CallError, match="plan matched has no row of both"):
+    with pytest.raises(CallError, match="experiment matched has no row of both"):
         find_plan("matched").choose(["regression"], ["matched-order"])
     with pytest.raises(CallError, match="there are modules, losses"):
         find_plan("module")

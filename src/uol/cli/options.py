@@ -78,8 +78,9 @@ ReadOption = Annotated[
     list[str] | None,
     typer.Option(
         "--read",
-        help="How to read the table: image=COLUMN, rater=COLUMN, missing=99, repeats=mean; for omi attribute=… "
-        "All settings are in docs/howto/own-ratings.md.",
+        help="How to read the table: image=COLUMN, rater=COLUMN, missing=99,k.A., repeats=mean; for omi attribute=…; "
+        "for synthetic n=600, test=100, seed=1, size=32, panel=b. Repeatable. Further settings are in "
+        "docs/howto/own-ratings.md.",
     ),
 ]
 FoldsOption = Annotated[
@@ -140,7 +141,7 @@ FaceCacheOption = Annotated[
 ]
 ModelOutOption = Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")]
 ReplaceFileOption = Annotated[bool, typer.Option("--replace", help="Let --out replace a file of another kind.")]
-ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace a model that exists.")]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is there already.")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]

@@ -143,7 +143,9 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise CallError(f"--read {word}: write it as name=value")
         if key == "missing":
-            found[key] = [_number_or_word(part) for part in value.split(",")]
+            found[key] = [*found.get(key, ()), *(_number_or_word(part) for part in value.split(","))]
+        elif key in found:
+            raise CallError(f"--read {key}: given twice")
         elif key in _WHOLE_NUMBERS:
             found[key] = _whole_number(key, value)
         else:

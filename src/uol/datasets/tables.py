@@ -100,16 +100,18 @@ def is_gap(value: Any) -> bool:
     return value is None or bool(pd.isna(value))
 
 
-def numbers(column: pd.Series[Any], table: str, missing: Iterable[str] = ()) -> npt.NDArray[np.float64]:
+def numbers(column: pd.Series[Any], table: str, missing: Iterable[str] | None = None) -> npt.NDArray[np.float64]:
     """The cells of a column as numbers, gaps as NaN; the first cell that is neither is named in the error.
 
-    `missing` are words that stand for a gap. A comma is a decimal one, unless it may separate thousands.
+    `missing` are words that stand for a gap, None where a caller cannot name any. A comma is a decimal one, unless it
+    may separate thousands.
     """
-    words = {word.casefold() for word in missing}
+    words = {word.casefold() for word in missing or ()}
     cells = {row: "" if isinstance(cell, str) and cell.strip().casefold() in words else cell
              for row, cell in enumerate(column)}  # fmt: skip
     _check_commas(column, table)
-    return np.array([_number(cell, column.index[row], column.name, table) for row, cell in cells.items()], np.float64)
+    named = missing is not None
+    return np.array([_number(cell, column.index[row], column.name, table, named) for row, cell in cells.items()], float)
 
 
 def has_numbers(column: pd.Series[Any]) -> bool:
@@ -296,7 +298,7 @@ def _check_commas(column: pd.Series[Any], table: str) -> None:
     )
 
 
-def _number(cell: Any, row: Any, column: Any, table: str) -> float:
+def _number(cell: Any, row: Any, column: Any, table: str, named: bool) -> float:
     if is_gap(cell):
         return np.nan
     value = _parsed(cell)
@@ -306,7 +308,8 @@ def _number(cell: Any, row: Any, column: Any, table: str) -> float:
             "save it"
         )
     if value is None:
-        raise UolError(f"{table}, row {row}: {cell!r} in column {column} is not a number; correct it or leave it empty")
+        gap = f"if it stands for no rating, add --read missing={cell}" if named else "leave it empty"
+        raise UolError(f"{table}, row {row}: {cell!r} in column {column} is not a number; correct it, or {gap}")
     return value
 
 

@@ -87,14 +87,14 @@ class Plan:
         ):
             for name in named:
                 if name not in known:
-                    raise CallError(f"plan {self.name} has no {what} {name!r}; it has {', '.join(sorted(known))}")
+                    raise CallError(f"experiment {self.name} has no {what} {name!r}; it has {', '.join(sorted(known))}")
         found = [
             row
             for row in self.rows
             if (not methods or row.method in methods) and (not recipes or row.recipe in recipes)
         ]
         if not found:
-            raise CallError(f"plan {self.name} has no row of both a method and a recipe that were named")
+            raise CallError(f"experiment {self.name} has no row of both a method and a recipe that were named")
         return found
 
     @property
@@ -116,7 +116,7 @@ class Plan:
         for name in sorted(self.reserved & set(given)):
             if not any(row.needs == name for row in rows):
                 owners = ", ".join(row.recipe for row in self.rows if row.needs == name)
-                raise CallError(f"--set {name}: in plan {self.name} it is for {owners} alone, which was not chosen")
+                raise CallError(f"--set {name}: is for {owners} alone in experiment {self.name}, which was not chosen")
         return missing
 
 
