@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import uol
+
 ROOT = Path(__file__).parents[1]
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES = [*TOP, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "generated" not in path.parts)]
@@ -59,6 +61,11 @@ def test_examples_in_docstrings_are_true(name):
     module = importlib.import_module(name)
     found = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert found.failed == 0
+
+
+@pytest.mark.parametrize("name", sorted({*uol.__all__} - {"__version__"}))
+def test_what_uol_exports_has_an_example(name):
+    assert "\n    >>> " in getattr(uol, name).__doc__
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 
 class UolError(Exception):
-    """The work failed: a file is damaged, the data cannot be used. Commands exit with 1."""
+    """The work failed: a file is damaged, the data cannot be used. Commands exit with 1.
+
+    >>> UolError("scores.csv: damaged").exit_code
+    1
+    """
 
     exit_code = 1
 
 
 class CallError(UolError):
-    """The call was wrong: a missing path, an unknown name, a misspelt setting. Commands exit with 2."""
+    """The call was wrong: a missing path, an unknown name, a misspelt setting. Commands exit with 2.
+
+    >>> CallError("photos/: no such folder").exit_code
+    2
+    """
 
     exit_code = 2
 
@@ -46,4 +54,8 @@ class StoppedError(UolError):
 
 
 class ImageError(UolError):
-    """One image cannot be decoded; a run over many images names it and goes on."""
+    """One image cannot be decoded or shows no face; a run over many images names it and goes on.
+
+    >>> isinstance(ImageError("a.jpg: no face found"), UolError)
+    True
+    """

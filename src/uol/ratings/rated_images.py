@@ -36,6 +36,11 @@ class RatedImages:
     are scale values of votes; both are None where unknown.
     `groups` has one row per image (gender, ethnicity, …); `splits` names the data set's own divisions; `notes` say
     what the loader had to skip or repair. A set that nobody rated has NaN for every score: `rated` is then False.
+
+    >>> pixels = np.zeros((2, 8, 8, 3), np.uint8)  # or paths, or PIL images
+    >>> rated = RatedImages("two", pixels, names=["a", "b"], scores=np.array([2, 4.5]), scale=Scale(1, 5))
+    >>> len(rated), rated.subset([1]).names
+    (2, ['b'])
     """
 
     name: str

@@ -22,6 +22,9 @@ class Ratings:
     """The rating of each image by each rater: `matrix` is images × raters, NaN where a rater did not rate.
 
     Every image has at least one rating and a unique name; a rater may have no rating (after `subset`).
+
+    >>> Ratings(np.array([[1, 2], [4, np.nan]]), images=("a.jpg", "b.jpg"), raters=("ann", "ben")).mean
+    array([1.5, 4. ])
     """
 
     matrix: Floats

@@ -12,7 +12,11 @@ Floats = npt.NDArray[np.float64]
 
 
 class Scale(NamedTuple):
-    """The lowest and highest rating that a panel could give."""
+    """The lowest and highest rating that a panel could give.
+
+    >>> Scale(low=1, high=7).unit
+    1.5
+    """
 
     low: float
     high: float

@@ -43,15 +43,15 @@ FEW_ANCHORS = 30  # with fewer, expect wide intervals
 _BETWEEN_REPORTS = 128  # images: a batch of torch's
 
 
-# -------------------------------------------------------------------- answers
-
-
 @dataclass(frozen=True)
 class Score:
     """The panel's expected mean score of one image, an interval for it, and how widely raters would differ.
 
     `low` and `high` include the panel's mean with the calibrated probability (95 %); `dispersion` is the expected
     standard deviation of single ratings; `standard_error` is the likelihood's, before calibration.
+
+    >>> Score(value=3.2, low=2.6, high=3.8, dispersion=0.7, standard_error=0.1).known
+    True
     """
 
     value: float
@@ -77,7 +77,11 @@ class EnsembleScore(Score):
 
 
 class Comparison(NamedTuple):
-    """Probabilities that the first image is less than, similar to or greater than the second; they sum to 1."""
+    """Probabilities that the first image is less than, similar to or greater than the second; they sum to 1.
+
+    >>> Comparison(less=0.1, similar=0.4, greater=0.5)._asdict()
+    {'less': 0.1, 'similar': 0.4, 'greater': 0.5}
+    """
 
     less: float
     similar: float
@@ -86,7 +90,11 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranked:
-    """One place in a ranking: images whose interval overlaps that of the best of their rank share the rank."""
+    """One place in a ranking: images whose interval overlaps that of the best of their rank share the rank.
+
+    >>> Ranked(rank=1, index=0, image="a.jpg", score=Score(3.2, 2.6, 3.8, 0.7, 0.1), tied=False).rank
+    1
+    """
 
     rank: int
     index: int
@@ -97,7 +105,11 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Unranked:
-    """An image that has no place in a ranking, and why."""
+    """An image that has no place in a ranking, and why.
+
+    >>> Unranked(index=1, image="b.jpg", error=ImageError("b.jpg: no face found")).error
+    ImageError('b.jpg: no face found')
+    """
 
     index: int
     image: ImageLike
@@ -118,13 +130,18 @@ class Embedded(Protocol):
 Embedding = TypeVar("Embedding", bound=Embedded)
 
 
-# -------------------------------------------------------------------- the contract
-
-
 class BaseScorer(ABC):
-    """A model that answers about images given as paths, PIL images or uint8 arrays.
+    """A model that answers about images given as paths, PIL images or uint8 arrays (height, width, 3).
 
     Images are framed as the model requires; a subclass computes with the pixels.
+
+    >>> from uol.datasets.synthetic import load_synthetic
+    >>> faces = load_synthetic(n=4, test=2, size=256).images  # (4, 256, 256, 3)
+    >>> scorer = BaseScorer.from_pretrained("uol-fast-scut5500")
+    >>> [score.low < score.value < score.high for score in scorer.score(faces)]
+    [True, True, True, True]
+    >>> 0 < scorer.compare(faces[0], faces[1]).similar < 1, scorer.rank(faces)[0].rank
+    (True, 1)
     """
 
     panel: PanelConfig
@@ -139,12 +156,6 @@ class BaseScorer(ABC):
 
         Scores are on the scale of a panel that the model knows, by default its first. Their intervals are for the mean
         of that panel, or for that of a panel that nobody has seen.
-
-        >>> from uol.datasets.synthetic import load_synthetic
-        >>> faces = list(load_synthetic(n=4, test=2, size=256).images)
-        >>> scorer = BaseScorer.from_pretrained("uol-fast-scut5500")
-        >>> [score.low < score.value < score.high for score in scorer.score(faces[:2])]
-        [True, True]
         """
         from uol.scoring.released import open_model
 
@@ -344,9 +355,6 @@ class BaseScorer(ABC):
         """Images as the model requires them: uint8 (N, 3, crop, crop)."""
         config = self.config
         return pack_images(images, config.resize, config.crop, config.framing)
-
-
-# -------------------------------------------------------------------- helpers
 
 
 def rank_with_ties(scores: Sequence[Score]) -> list[int]:

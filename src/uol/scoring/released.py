@@ -152,6 +152,9 @@ def open_model(
     takes, unless there is a GPU and `device` allows it. Graphs always run on the processor. Without `wait`, a graph may
     still be opening when this returns, and an error in it is raised when it is first needed. A model
     on the processor computes with `threads`, 0: all cores.
+
+    >>> open_model("uol-fast-scut5500", runtime="onnx").panel.scale
+    Scale(low=1.0, high=5.0)
     """
     scorer = _open(find_model(name), runtime, device, wait, threads)
     panel = panel or _replaced(name)[1]
