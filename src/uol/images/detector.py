@@ -397,8 +397,4 @@ def _import(name: str) -> Any:
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            raise _missing(error) from error
-
-
-def _missing(reason: object) -> UolError:
-    return UolError(f"finding faces needs more packages ({reason}): pip install uol")
+            raise UolError(f"finding faces needs more packages ({error}): pip install uol") from error
