@@ -78,7 +78,7 @@ class _Process:
         if not self.asked:
             self._since = time.monotonic()
         self.asked.append(part)
-        with suppress(OSError):  # it has died, which the end of its output will tell
+        with suppress(OSError):  # it has died: its output ends, too
             self.input.write(REQUEST.pack(part.first, part.end, part.place))
 
     def receive(self) -> bool:
