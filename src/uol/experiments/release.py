@@ -137,11 +137,13 @@ def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
     terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
         The code has its own licence."""
     return f"""
-## Use
+## Intended use
 
 For research on perception, aesthetics and rating data: predicting what a panel like this one would say of new stimuli,
 choosing and balancing stimuli, comparing images, and, with some dozens of one's own rated images (`uol anchor`), moving
 the whole scale to another panel. Report the panel, the interval and the figures by group with every score.
+
+## Out of scope
 
 Not for decisions about people, in employment, dating, insurance, advertising, moderation or anywhere else; not for
 minors; not for identification, for which it has no means.
@@ -158,7 +160,7 @@ minors; not for identification, for which it has no means.
 
 {filled(terms) if len(panels) == 1 else licences(panels)}
 
-## Cost
+## Environmental cost
 
 {filled(_cost(made))}
 
