@@ -68,7 +68,8 @@ def _parameters(command: Any, name: str) -> Iterator[str]:
     words = [_argument(one) for one in arguments]
     yield f"\n```text\n{' '.join([name, '[OPTIONS]', *words])}\n```\n"
     if arguments:
-        yield table(["Argument", "What it is"], [[f"`{one.name}`", plain(one.help or "")] for one in arguments])
+        rows = [[f"`{(one.metavar or one.name).lower()}`", plain(one.help or "")] for one in arguments]
+        yield table(["Argument", "What it is"], rows)
     yield "\n" + table(["Option", "What it does", "Default"], map(_option, options))
 
 

@@ -33,6 +33,9 @@ KINDS = (
     "folds",
     "differences",
     "transfer",
+    "panels",
+    "lines",
+    "duplicates",
     "groups",
     "gaps",
     "ceilings",
@@ -91,10 +94,11 @@ def table(
             metavar=f"[{'|'.join(KINDS)}]",
             help="main: means over folds, or what each row gains (ladder, sensitivity); settings: what each "
             "value of a setting gains (sensitivity); folds: every result; differences: paired differences; transfer: "
-            "other data sets; lines: errors with the best line for each row; duplicates: figures without test images "
-            "that training has a near-duplicate of; groups: figures by group; gaps: each group against the "
+            "other data sets; panels: each panel of networks that several trained; lines: errors with the best line "
+            "for each row; duplicates: figures without test images that training has a near-duplicate of; groups: "
+            "figures by group; gaps: each group against the "
             "others; ceilings: groups and the reliability of their ratings; makeup: pairs with and without make-up; "
-            "anchoring: errors by the number of anchors.",
+            "anchoring: errors by the number of anchors; coverage: how often intervals hold on a panel left out.",
         ),
     ] = "main",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,

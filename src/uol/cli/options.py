@@ -101,7 +101,7 @@ ImagesArgument = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="A shipped model, or a model folder.")]
 PanelOption = Annotated[
-    str | None, typer.Option("--panel", help="The panel whose scale scores are on; by default the model's first.")
+    str | None, typer.Option("--panel", help="Give scores on this panel's scale; by default on the model's first.")
 ]
 IntervalOption = Annotated[
     Interval,
@@ -125,7 +125,11 @@ ClusterOption = Annotated[
 ]
 PriceOption = Annotated[
     float | None,
-    typer.Option("--price", rich_help_panel=_RAY, help="Price of all machines for an hour; gives a million's."),
+    typer.Option(
+        "--price",
+        rich_help_panel=_RAY,
+        help="What all machines cost in an hour; what a million images cost is printed.",
+    ),
 ]
 PartSizeOption = Annotated[
     int, typer.Option("--part-size", rich_help_panel=_RAY, help="Images in each part, which is done or repeated whole.")
@@ -134,7 +138,10 @@ ReadPartsOption = Annotated[
     list[str] | None,
     typer.Option("--read", rich_help_panel=_RAY, help="Columns of Parquet files: image=COLUMN, key=COLUMN."),
 ]
-FramingOption = Annotated[Framing | None, typer.Option("--framing", help="Override the model's framing.")]
+FramingOption = Annotated[
+    Framing | None,
+    typer.Option("--framing", help="Take images whole, or find and align a face; by default as the model learnt."),
+]
 FacesOption = Annotated[bool, typer.Option("--all-faces", help="One row per face, not only for the largest.")]
 FaceCacheOption = Annotated[
     Path | None, typer.Option("--face-cache", help="Cache aligned faces here; later runs skip detection.")

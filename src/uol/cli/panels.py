@@ -19,7 +19,9 @@ WithOption = Annotated[
 ]
 WithReadOption = Annotated[
     list[str] | None,
-    typer.Option("--with-read", help="How to read it: FOLDER:table=FILE, FOLDER:scale=1,10, NAME:image=COLUMN."),
+    typer.Option(
+        "--with-read", help="How to read it: FOLDER:table=FILE, FOLDER:scale=1,10, NAME:image=COLUMN; repeatable."
+    ),
 ]
 
 

@@ -197,7 +197,7 @@ def rank(
     runtime: RuntimeOption = Runtime.AUTO,
     device: DeviceOption = Device.AUTO,
 ) -> None:
-    """Rank images from best to worst; images share a rank if their intervals overlap that of its best image.
+    """Rank images from best to worst; an image whose interval overlaps that of a rank's best image shares the rank.
 
     Example: uol rank photos/ --html ranking.html
     """
