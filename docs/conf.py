@@ -12,6 +12,12 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
 
+# Notebooks run by a profile made here: nobody's own startup files take part, and the kernel prints errors alone.
+PROFILE = HERE.parent / "build" / "ipython" / "profile_default"
+PROFILE.mkdir(parents=True, exist_ok=True)
+(PROFILE / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = str(PROFILE.parent)
+
 import generate  # noqa: E402
 import uol  # noqa: E402
 
