@@ -27,7 +27,7 @@ import numpy as np
 from uol.images.framing import Framer, Framing, Pixels
 from uol.images.framing_process import REQUEST, Found, Layout, Task, frame_into
 
-MANY: dict[Framing, int] = {"whole": 2000, "face": 100}  # files from which starting processes pays
+MANY: dict[Framing, int] = {"whole": 2000, "face": 200}  # files from which starting processes pays
 _TOGETHER: dict[Framing, int] = {"whole": 16, "face": 4}  # files framed in one go
 _OWN_THREADS = 2  # threads that frame files themselves until processes have started
 _AHEAD = 3  # requests that wait for a quick process
