@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from uol.datasets.synthetic import load_synthetic
+from uol.errors import UolError
 from uol.images.face_cache import FaceCache
 from uol.images.framing import Framer
 from uol.images.parallel_framing import ParallelFramer, can_share
@@ -172,3 +173,18 @@ def test_what_processes_warn_of_is_said_once(photographs, tmp_path):
         assert sum(one.error is None for waiting in batches for _, (one,) in waiting) == 42
     assert {str(one.message).partition(":")[0] for one in warned} == {"aligned faces are not cached"}
     assert len(warned) <= 3  # of a process, and of two threads of this one before processes have started
+
+
+def test_what_stops_the_handing_out_is_raised_to_those_who_wait(files, monkeypatch):
+    def refuse():
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("uol.images.parallel_framing.selectors.DefaultSelector", refuse)
+    reader = ParallelFramer(files, len(files), FRAMER, 2, processes=True)
+    try:
+        for _ in range(2):  # before it stops, and afterwards
+            (found,) = reader.submit(0, 4, 0)
+            with pytest.raises(UolError, match="no more photographs can be read: .*Too many open files"):
+                found.result(timeout=30)
+    finally:
+        reader.close()

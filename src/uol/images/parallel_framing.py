@@ -17,13 +17,14 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
 
+from uol.errors import UolError
 from uol.images.framing import Framer, Framing, Pixels
 from uol.images.framing_process import REQUEST, Found, Layout, Task, frame_into
 
@@ -125,6 +126,7 @@ class ParallelFramer:
         self._helping: set[Future[None]] = set()
         self._warned: set[str] = set()
         self._closed = False
+        self._failure: BaseException | None = None  # of the thread that hands out work
         self._processes: list[_Process] = []
         self._own = ThreadPoolExecutor(_OWN_THREADS if processes else workers)
         self._thread: Thread | None = None
@@ -159,7 +161,10 @@ class ParallelFramer:
                 self._own.submit(self._frame, part)
         else:
             self._pending.extend(parts)
-            self._ring()
+            if self._failure is None:
+                self._ring()
+            else:
+                self._fail(parts)
         return [part.found for part in parts]
 
     def warn(self) -> None:
@@ -194,6 +199,22 @@ class ParallelFramer:
         part.found.set_result(frame_into(self.pixels[part.place :], paths, self._framer))
 
     def _run(self) -> None:
+        """Hand out parts and collect answers; what stops this, such as too many open files, stops those who wait."""
+        try:
+            self._hand_out_all()
+        except BaseException as error:
+            self._failure = error
+            asked = [part for process in self._processes for part in process.asked]
+            self._fail([*self._pending, *self._lost, *asked])
+
+    def _fail(self, parts: Sequence[_Part]) -> None:
+        for part in parts:
+            with suppress(InvalidStateError):  # it has been answered
+                part.found.set_exception(
+                    UolError(f"no more photographs can be read: {self._failure}; give the command more resources")
+                )
+
+    def _hand_out_all(self) -> None:
         """Hand out parts and collect answers until the end."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._heard, selectors.EVENT_READ)
