@@ -57,6 +57,12 @@ def started(reader, count):
     assert sum(process.ready for process in reader._processes) == count
 
 
+def framed(files, processes):
+    """Each file's name and error, by processes or threads."""
+    batches = framed_batches(files, FRAMER, 4, 2, processes=processes)
+    return [(one.image, one.error) for batch in batches for _, (one,) in batch]
+
+
 def check(reader, files, place):
     found = [one for part in reader.submit(0, len(files), place) for one in part.result(timeout=60)]
     assert len(found) == len(files)
@@ -188,3 +194,21 @@ def test_what_stops_the_handing_out_is_raised_to_those_who_wait(files, monkeypat
                 found.result(timeout=30)
     finally:
         reader.close()
+
+
+def test_work_goes_on_where_no_shared_memory_can_be_made(files, monkeypatch):
+    def refuse(*_):
+        raise OSError(27, "File too large")
+
+    expected = framed(files, processes=False)
+    monkeypatch.setattr("uol.images.framing_process.os.ftruncate", refuse)
+    assert framed(files, processes=True) == expected
+
+
+def test_processes_do_the_work_where_no_thread_can_be_started(files, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    expected = framed(files, processes=False)
+    monkeypatch.setattr("uol.images.parallel_framing.ThreadPoolExecutor.submit", refuse)
+    assert framed(files, processes=True) == expected

@@ -100,7 +100,8 @@ class _Process:
         now = time.monotonic()
         self._room, self._since = _AHEAD if now - self._since < _QUICK else 1, now
         self.texts += texts
-        part.found.set_result(found or [None] * (part.end - part.first))
+        with suppress(InvalidStateError):
+            part.found.set_result(found or [None] * (part.end - part.first))
 
     def end(self) -> None:
         """End it, even in the middle of a file."""
@@ -144,8 +145,9 @@ class ParallelFramer:
                 for _ in range(workers):
                     self._processes.append(_Process(Task.of(shared, layout, framer)))
             self._alive = list(self._processes)
-            self._thread = Thread(target=self._run, daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._run, daemon=True)
+            thread.start()
+            self._thread = thread
         except BaseException:
             self.close()
             raise
@@ -196,7 +198,9 @@ class ParallelFramer:
     def _frame(self, part: _Part) -> None:
         """Frame a part in this thread."""
         paths = self._names[part.first : part.end]
-        part.found.set_result(frame_into(self.pixels[part.place :], paths, self._framer))
+        found = frame_into(self.pixels[part.place :], paths, self._framer)
+        with suppress(InvalidStateError):  # by a process, since no thread could be started at once
+            part.found.set_result(found)
 
     def _run(self) -> None:
         """Hand out parts and collect answers; what stops this, such as too many open files, stops those who wait."""
@@ -241,7 +245,13 @@ class ParallelFramer:
         waiting = [self._lost] if self._alive and all(one.ready for one in self._alive) else [self._lost, self._pending]
         for parts in waiting:
             while parts and len(self._helping) < _OWN_THREADS:
-                helping = self._own.submit(self._frame, parts.popleft())
+                try:
+                    helping = self._own.submit(self._frame, parts[0])
+                except RuntimeError:  # the system allows no more threads
+                    if self._alive and parts is self._pending:
+                        return  # processes will do it
+                    raise
+                parts.popleft()
                 self._helping.add(helping)
                 helping.add_done_callback(self._ring)
 

@@ -86,7 +86,12 @@ def framed_batches(
         processes = _pays(paths, framer)
     names = [str(path) for path in paths]
     room = size * min(_AHEAD, -(-len(names) // size))
-    reader = ParallelFramer(names, room, framer, workers, processes)
+    try:
+        reader = ParallelFramer(names, room, framer, workers, processes)
+    except (OSError, RuntimeError):  # no shared memory, or no more threads: the system's limits are low
+        if not processes:
+            raise
+        reader = ParallelFramer(names, room, framer, workers, processes=False)
     try:
         reading = deque(
             reader.submit(at, min(at + size, len(names)), at) for at in range(0, min(room, len(names)), size)
