@@ -45,7 +45,7 @@ def normal_quantile(p: npt.ArrayLike) -> Floats:
 
 
 def student_quantile(freedom: npt.ArrayLike, p: float) -> Floats:
-    """The quantile p, from 0.5 to 1, of Student's distributions of whole degrees of freedom; NaN where there are none.
+    """The quantile p, from 0.5 to 1, of Student's distributions of whole degrees of freedom, or infinitely many; NaN where there are none.
 
     >>> student_quantile([1, 9, 1000], 0.975).round(3)
     array([12.706,  2.262,  1.962])
@@ -55,7 +55,7 @@ def student_quantile(freedom: npt.ArrayLike, p: float) -> Floats:
         raise ValueError(f"p must be from 0.5 to below 1, not {p}")
     found = np.full(degrees.shape, np.nan)
     for count in np.unique(degrees[degrees >= 1]):
-        found[degrees == count] = _student_quantile(int(count), p)
+        found[degrees == count] = normal_quantile(p) if np.isinf(count) else _student_quantile(int(count), p)
     return found
 
 
