@@ -346,6 +346,7 @@ def test_models_photographs_and_faces_are_not_written_over(uol, model_folder, im
         (("rank", photograph, "--html", tmp_path / "other.jpg"), "must end in .html"),
         (("score", folder, "--face-cache", folder / "cache"), "which is to be scored"),
         (("score", photograph, "--face-cache", folder), "contains"),
+        (("score", photograph, "--face-cache", ""), "--face-cache is empty; name a folder"),
     ):
         code, _, err = uol(*wrong, "--model", model_folder)
         assert (code, told in err) == (2, True), err

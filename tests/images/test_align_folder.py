@@ -123,7 +123,7 @@ def test_unreadable_files_are_not_counted_as_files_without_a_face(looked, photog
     assert [(row.face is None, row.unreadable) for row in rows] == [
         (True, True), (False, False), (False, False), (True, False),
     ]  # fmt: skip
-    assert list(table(tmp_path / "out")[0]) == ["image", "face", "problems"]
+    assert list(table(tmp_path / "out")[0]) == ["image", "face", "problems", "digest"]
 
 
 def test_photographs_are_never_overwritten(looked, photographs, tmp_path):
@@ -148,4 +148,89 @@ def test_a_photograph_named_like_a_formula_is_not_aligned_twice(looked, photogra
     assert "\n'=1+1.jpg,'=1+1.png," in (out / TABLE).read_text()
     looked.clear()
     assert align_into(out, photographs[:1], ["=1+1.jpg"], 32)[0].image == "=1+1.jpg"
+    assert not looked
+
+
+def colour(path):
+    with Image.open(path) as face:
+        return face.getpixel((0, 0))
+
+
+def test_another_photograph_of_the_same_name_is_aligned_again(looked, photographs, tmp_path):
+    out = tmp_path / "out"
+    align_into(out, photographs, NAMES, 32)
+    other = tmp_path / "other.png"
+    Image.new("RGB", (30, 30), (10, 10, 99)).save(other)
+    looked.clear()
+    align_into(out, [other, *photographs[2:]], [NAMES[0], *NAMES[2:]], 32)
+    assert photographs[2] not in looked
+    assert colour(out / "a.png") == (10, 10, 99)
+    assert [row["image"] for row in table(out)] == [NAMES[0], NAMES[2], NAMES[3], NAMES[1]]
+    Image.new("RGB", (30, 30), (90, 90, 90)).save(other)  # edited in place: no face
+    align_into(out, [other], NAMES[:1], 32)
+    assert not (out / "a.png").exists()
+
+
+def test_a_table_without_digests_has_its_faces_aligned_again(looked, photographs, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / TABLE).write_text("image,face,problems\na.jpg,a.png,\n")
+    Image.new("RGB", (32, 32), (1, 2, 3)).save(out / "a.png")
+    align_into(out, photographs[1:2], NAMES[1:2], 32)
+    assert [row["image"] for row in table(out)] == [NAMES[1], NAMES[0]]
+    assert colour(out / "a.png") == (1, 2, 3)
+    align_into(out, photographs[:1], NAMES[:1], 32)
+    assert colour(out / "a.png")[0] == 250
+
+
+def test_a_killed_run_leaves_no_face_of_another_photograph(looked, photographs, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    align_into(out, photographs[:1], NAMES[:1], 32)
+    before = (out / TABLE).read_bytes()
+
+    def kill(*_):
+        assert (out / TABLE).read_bytes() != before
+        killed.append((out / TABLE).read_bytes())
+        raise KeyboardInterrupt
+
+    killed = []
+    with pytest.raises(KeyboardInterrupt):
+        align_into(out, photographs[1:2], NAMES[:1], 32, kill)
+    (out / TABLE).write_bytes(killed[0])
+    align_into(out, photographs[:1], NAMES[:1], 32)
+    assert colour(out / "a.png")[0] == 250
+
+
+def test_two_photographs_with_one_face_file_do_not_share_it(looked, photographs, tmp_path):
+    out = tmp_path / "out"
+    align_into(out, photographs[:1], ["a.jpg"], 32)
+    align_into(out, photographs[1:2], ["a.webp"], 32)
+    assert [row["image"] for row in table(out)] == ["a.webp"]
+    align_into(out, photographs[:1], ["a.jpg"], 32)
+    assert colour(out / "a.png")[0] == 250
+
+
+@pytest.mark.parametrize("name", ["caf\udcff.jpg", "a\rb.jpg", "a\nb.jpg", "a\r\nb.jpg", "\rb.jpg", 'a",b.jpg'])
+def test_any_name_of_a_file_comes_back(looked, photographs, tmp_path, name):
+    for _ in range(3):
+        assert align_into(tmp_path / "out", photographs[:1], [name], 32)[0].image == name
+    assert len(looked) == 1
+
+
+def test_a_name_that_is_too_long_costs_one_row(looked, photographs, tmp_path):
+    names = ["x" * 251 + ".jpg", "y" * 252, "women/b.png", "wall.jpg"]
+    rows = align_into(tmp_path / "out", photographs, names, 32)
+    assert [row.face is not None for row in rows] == [True, False, True, False]
+    assert "too long" in rows[1].problems
+    assert rows[1].unreadable
+
+
+def test_another_size_keeps_the_rows_of_other_photographs(looked, photographs, tmp_path):
+    out = tmp_path / "out"
+    align_into(out, photographs[:2], NAMES[:2], 32)
+    align_into(out, photographs[1:3], NAMES[1:3], 16)
+    assert [row["image"] for row in table(out)] == [NAMES[1], NAMES[2], NAMES[0]]
+    assert [read_image(out / row["face"]).size for row in table(out)] == [(16, 16), (16, 16), (32, 32)]
+    looked.clear()
+    align_into(out, photographs[:1], NAMES[:1], 32)
     assert not looked

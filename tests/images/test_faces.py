@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -611,6 +612,19 @@ def same(a: AlignedFace, b: AlignedFace) -> bool:
         and a.face.confidence == b.face.confidence
         and a.face.steady == b.face.steady
     )
+
+
+def test_cache_does_not_read_large_files_whole(tmp_path, monkeypatch):
+    path = tmp_path / "large.jpg"
+    with open(path, "wb") as file:
+        file.truncate(32 << 20)
+    monkeypatch.setattr(face_cache, "VERSION", 3)
+    tracemalloc.start()
+    place = FaceCache(tmp_path, 256).place(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 << 20
+    assert place.name == hashlib.sha256(b"3 256 " + bytes(32 << 20)).hexdigest()
 
 
 def test_cache_answers_by_content(tmp_path, finder):

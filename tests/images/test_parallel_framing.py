@@ -14,6 +14,7 @@ from PIL import Image
 from uol.datasets.synthetic import load_synthetic
 from uol.errors import UolError
 from uol.images.face_cache import FaceCache
+from uol.images.faces import AlignedFace, Face
 from uol.images.framing import Framer
 from uol.images.parallel_framing import ParallelFramer, can_share
 from uol.scoring.bulk import framed_batches
@@ -178,7 +179,27 @@ def test_what_processes_warn_of_is_said_once(photographs, tmp_path):
         batches = framed_batches(photographs * 6, framer, 8, 2, processes=True)
         assert sum(one.error is None for waiting in batches for _, (one,) in waiting) == 42
     assert {str(one.message).partition(":")[0] for one in warned} == {"aligned faces are not cached"}
-    assert len(warned) <= 3  # of a process, and of two threads of this one before processes have started
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("threads_first", [False, True])
+def test_what_threads_and_processes_warn_of_is_said_once(files, tmp_path, threads_first):
+    (tmp_path / "cache").write_text("a file in the way")
+    cache = FaceCache(tmp_path / "cache", 16)
+    aligned = AlignedFace(np.zeros((16, 16, 3), np.uint8), Face((1.0, 2.0, 3.0, 4.0), np.zeros((5, 2)), 0.9), ())
+    reader = ParallelFramer(files[:1], 1, Framer(16, 12, "whole", cache), 2, processes=True)
+    try:
+        for process in reader._processes:
+            process.texts.append("aligned faces are not cached: cannot write there")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            steps = [lambda: cache.keep(files[0], aligned), reader.warn]
+            for step in steps if threads_first else steps[::-1]:
+                step()
+                step()
+        assert len(warned) == 1
+    finally:
+        reader.close()
 
 
 def test_what_stops_the_handing_out_is_raised_to_those_who_wait(files, monkeypatch):

@@ -37,6 +37,13 @@ def test_every_text_comes_back(text):
     assert number or not written.startswith(("=", "+", "-", "@", "\t", "\r"))
 
 
+def test_a_lone_carriage_return_does_not_break_the_table():
+    rows = [["a\rb.jpg", "1"], ["plain.jpg", "2"]]
+    text = csv_text(["image", "score"], rows)
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["image", "score"], *rows]
+    assert text.endswith("\nplain.jpg,2\n")
+
+
 def test_a_frame_and_its_headings_come_back():
     table = pd.DataFrame({"image": ["=a", "b", "'=c"], "-group": ["@x", "", "y"], "value": [-1.5, np.nan, 1 / 3]})
     text = frame_text(table, digits=6)

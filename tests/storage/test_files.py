@@ -87,9 +87,18 @@ def test_the_umask_counts_and_is_never_changed(tmp_path, monkeypatch):
 
 def test_a_name_that_is_too_long_is_said_in_one_line(tmp_path):
     with pytest.raises(UolError, match="cannot write .*too long"):
-        write_text(tmp_path / ("x" * 250), "text")
-    with pytest.raises(UolError, match="cannot write .*too long"), replacing_folder(tmp_path / ("x" * 250)):
+        write_text(tmp_path / ("x" * 256), "text")
+    with pytest.raises(UolError, match="cannot write .*too long"), replacing_folder(tmp_path / ("x" * 256)):
         pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_as_long_as_the_system_allows_can_be_written(tmp_path):
+    write_text(tmp_path / ("x" * 255), "text")
+    for content in ("one", "two"):
+        with replacing_folder(tmp_path / ("é" * 127)) as temporary:
+            (temporary / "file").write_text(content)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x" * 255, "é" * 127]
 
 
 def test_a_target_is_a_file_of_its_format_and_no_input(tmp_path):

@@ -231,7 +231,7 @@ def align(
 ) -> None:
     """Find the main face of every photograph and crop it like the faces of SCUT-FBP5500.
 
-    A folder requires no table. Faces that exist are kept; faces.csv lists the problems of each.
+    A folder requires no table. Faces of unchanged photographs are kept; faces.csv lists the problems of each.
 
     Example: uol data align photos/ --out faces/
     """

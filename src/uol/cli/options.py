@@ -143,8 +143,19 @@ FramingOption = Annotated[
     typer.Option("--framing", help="Take images whole, or find and align a face; by default as the model learnt."),
 ]
 FacesOption = Annotated[bool, typer.Option("--all-faces", help="One row per face, not only for the largest.")]
+
+
+def _folder(name: str) -> Path:
+    if not name:
+        raise CallError("--face-cache is empty; name a folder")
+    return Path(name)
+
+
 FaceCacheOption = Annotated[
-    Path | None, typer.Option("--face-cache", help="Cache aligned faces here; later runs skip detection.")
+    Path | None,
+    typer.Option(
+        "--face-cache", parser=_folder, metavar="PATH", help="Cache aligned faces here; later runs skip detection."
+    ),
 ]
 ModelOutOption = Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")]
 ReplaceFileOption = Annotated[bool, typer.Option("--replace", help="Let --out replace a file of another kind.")]

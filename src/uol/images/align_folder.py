@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from PIL import Image
 
-from uol.errors import CallError, UolError
+from uol.errors import CallError, ImageError, UolError
 from uol.images.face_cache import FaceCache, align_many
 from uol.images.faces import AlignedFace, FaceError
-from uol.images.read import Images
+from uol.images.read import ImageLike, Images
 from uol.storage.cores import available_cores
 from uol.storage.csv_text import csv_text, unguarded_rows
 from uol.storage.files import replacing, write_text
@@ -23,7 +26,10 @@ TABLE = "faces.csv"
 
 
 class FaceRow(NamedTuple):
-    """A photograph, its aligned face (None if it has none), its problems or the error, and whether it is unreadable."""
+    """A photograph, its aligned face (None if it has none), its problems or the error, and whether it is unreadable.
+
+    A photograph is unreadable, too, if no file can have the name of its face.
+    """
 
     image: str
     face: str | None
@@ -31,7 +37,9 @@ class FaceRow(NamedTuple):
     unreadable: bool = False
 
 
-_COLUMNS = ("image", "face", "problems")
+_COLUMNS = ("image", "face", "problems", "digest")
+_Rows: TypeAlias = dict[str, tuple[FaceRow, str]]
+"""Rows by their images, each with a digest of the photograph's content; without one, its face is aligned again."""
 
 
 def align_into(
@@ -43,34 +51,69 @@ def align_into(
 ) -> list[FaceRow]:
     """Write the aligned face of each image to `out` under its name, and `faces.csv` with a row for each.
 
-    Faces that an earlier run wrote are not aligned again, so that a stopped run can be continued; failures are tried
-    again. All faces are PNG files.
+    Faces that an earlier run wrote of the same content are not aligned again, so that a stopped run can be continued;
+    failures are tried again. Rows of other photographs stay while their faces do, of any size. All faces are PNG files.
     """
     folder = Path(out)
     faces = [Path(name).with_suffix(".png").as_posix() for name in names]
     _check_targets(folder, images, faces)
-    rows = {row.image: row for row in _read(folder / TABLE) if row.face and _is_face(folder / row.face, size)}
-    missing = [i for i, name in enumerate(names) if name not in rows or rows[name].face != faces[i]]
-    kept = len(names) - len(missing)
+    cache = FaceCache(size=size)
+    with ThreadPoolExecutor(available_cores()) as pool:
+        digests = list(pool.map(partial(_digest, cache), images))
+    rows = {name: (row, kept) for name, (row, kept) in _read(folder / TABLE).items() if _face_size(folder, row)}
+    missing = [
+        i for i, name in enumerate(names)
+        if not digests[i] or name not in rows or rows[name][1] != digests[i] or rows[name][0].face != faces[i]
+        or _face_size(folder, rows[name][0]) != (size, size)
+    ]  # fmt: skip
+    written = {faces[i] for i in missing}
+    if any(row.face in written for row, _ in rows.values()):  # a killed run leaves faces of other photographs
+        rows = {name: (row, "" if row.face in written else kept) for name, (row, kept) in rows.items()}
+        _write(folder / TABLE, rows.values())
 
     def report(done: int, _: int) -> None:
         if progress is not None:
-            progress(kept + done, len(names))
+            progress(len(names) - len(missing) + done, len(names))
 
+    found: list[tuple[FaceRow, str]] = []
     try:
         wanted = [images[i] for i in missing]
-        for k, result in align_many(wanted, size, FaceCache(size=size), report, workers=available_cores()):
+        for k, result in align_many(wanted, size, cache, report, workers=available_cores()):
             i = missing[k]
-            if isinstance(result, AlignedFace):
-                with replacing(folder / faces[i]) as temporary:
-                    Image.fromarray(result.image).save(temporary, format="PNG")
-                rows[names[i]] = FaceRow(names[i], faces[i], "; ".join(result.problems))
-            else:
-                rows[names[i]] = FaceRow(names[i], None, str(result), not isinstance(result, FaceError))
+            row = _keep(folder, names[i], faces[i], result)
+            if row.face is None and names[i] in rows:
+                (folder / faces[i]).unlink(missing_ok=True)  # of the photograph that had this name before
+            rows[names[i]] = row, digests[i]
     finally:  # a stopped run writes the rows that it has, and those of other photographs whose faces are here
         found = [rows.pop(name) for name in names if name in rows]
-        write_text(folder / TABLE, csv_text(_COLUMNS, (row[: len(_COLUMNS)] for row in [*found, *rows.values()])))
-    return found
+        taken = {row.face for row, _ in found}
+        _write(folder / TABLE, [*found, *(other for other in rows.values() if other[0].face not in taken)])
+    return [row for row, _ in found]
+
+
+def _keep(folder: Path, name: str, face: str, result: AlignedFace | ImageError) -> FaceRow:
+    """Write the face of a photograph if it has one; its row."""
+    if not isinstance(result, AlignedFace):
+        return FaceRow(name, None, str(result), not isinstance(result, FaceError))
+    try:
+        with replacing(folder / face) as temporary:
+            Image.fromarray(result.image).save(temporary, format="PNG")
+    except UolError as error:
+        if getattr(error.__cause__, "errno", None) != errno.ENAMETOOLONG:
+            raise
+        return FaceRow(name, None, str(error), unreadable=True)
+    return FaceRow(name, face, "; ".join(result.problems))
+
+
+def _digest(cache: FaceCache, image: ImageLike) -> str:
+    """A digest of what a face depends on: the content of its photograph, the size and the way of aligning.
+
+    It is empty if the photograph cannot be read.
+    """
+    try:
+        return cache.place(image).name
+    except ImageError:
+        return ""
 
 
 def _check_targets(folder: Path, images: Images, faces: Sequence[str]) -> None:
@@ -83,22 +126,30 @@ def _check_targets(folder: Path, images: Images, faces: Sequence[str]) -> None:
             raise CallError(f"{folder / face} is a photograph and would be overwritten; choose another folder")
 
 
-def _read(table: Path) -> list[FaceRow]:
-    """The rows of an earlier run; none if there is no table. A table that no run wrote is refused."""
+def _read(table: Path) -> _Rows:
+    """The faces of an earlier run; none if there is no table. A table that no run wrote is refused."""
     if not table.exists() or not table.stat().st_size:
-        return []
+        return {}
     try:
-        heading, *lines = unguarded_rows(csv.reader(io.StringIO(table.read_text(encoding="utf-8"))))
-        if tuple(heading) != _COLUMNS:
+        text = table.read_bytes().decode("utf-8", "surrogateescape")  # as `write_text` writes it
+        heading, *lines = unguarded_rows(csv.reader(io.StringIO(text, newline="")))
+        if tuple(heading) not in (_COLUMNS, _COLUMNS[:-1]) or any(len(line) != len(heading) for line in lines):
             raise ValueError(heading)
-        return [FaceRow(image, face or None, problems) for image, face, problems in lines]
+        return {line[0]: (FaceRow(line[0], line[1] or None, line[2]), "".join(line[3:])) for line in lines}
     except (OSError, ValueError, csv.Error) as error:
         raise CallError(f"{table}: not a table of aligned faces, and would be lost; choose another folder") from error
 
 
-def _is_face(path: Path, size: int) -> bool:
+def _write(table: Path, rows: Iterable[tuple[FaceRow, str]]) -> None:
+    write_text(table, csv_text(_COLUMNS, ((row.image, row.face, row.problems, digest) for row, digest in rows)))
+
+
+def _face_size(folder: Path, row: FaceRow) -> tuple[int, int] | None:
+    """The size of the face that a row names; None if it is gone or broken."""
+    if not row.face:
+        return None
     try:
-        with Image.open(path) as image:
-            return image.size == (size, size)
+        with Image.open(folder / row.face) as image:
+            return image.size
     except Exception:  # decoders raise many kinds
-        return False
+        return None

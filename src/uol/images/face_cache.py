@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from uol.images.read import ImageLike, check_file, read_image
 from uol.storage.files import plain, replacing
 
 _CHECKSUM = 9  # bytes of an entry before those of which they are the checksum
+NOT_CACHED = "aligned faces are not cached"
+_STOPPING = Lock()
 VERSION = 3  # raise it whenever a change of detection or alignment changes a pixel: older entries are then ignored
 
 
@@ -77,7 +80,8 @@ class FaceCache:
         if isinstance(image, str | os.PathLike):
             check_file(Path(image))
             try:
-                digest.update(Path(image).read_bytes())
+                with open(image, "rb") as file:
+                    hashlib.file_digest(file, lambda: digest)  # in chunks: the file may be no photograph, and large
             except OSError as error:
                 raise ImageError(f"{os.fspath(image)}: cannot be read ({error.strerror or error})") from error
         else:
@@ -91,9 +95,15 @@ class FaceCache:
             return
         try:
             _write(place, aligned)
-        except UolError as error:  # the face itself is good: warn once and continue without storing
-            self._writable = False
-            warnings.warn(f"aligned faces are not cached: {error}", stacklevel=3)
+        except UolError as error:  # the face itself is good: continue without storing
+            self.stop_storing(f"{NOT_CACHED}: {error}")
+
+    def stop_storing(self, text: str) -> None:
+        """Store no more faces, and warn of it, the first time that a thread or a process finds that it cannot."""
+        with _STOPPING:
+            first, self._writable = self._writable, False
+        if first:
+            warnings.warn(text, stacklevel=4)
 
 
 def align_many(

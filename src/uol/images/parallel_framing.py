@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from uol.errors import UolError
+from uol.images.face_cache import NOT_CACHED
 from uol.images.framing import Framer, Framing, Pixels
 from uol.images.framing_process import REQUEST, Found, Layout, Task, frame_into
 
@@ -175,7 +176,10 @@ class ParallelFramer:
             kind = text.partition(":")[0]  # what follows differs from file to file
             if kind not in self._warned:
                 self._warned.add(kind)
-                warnings.warn(text, stacklevel=2)
+                if kind == NOT_CACHED and self._framer.cache is not None:  # threads of this process may have warned
+                    self._framer.cache.stop_storing(text)
+                else:
+                    warnings.warn(text, stacklevel=2)
 
     def close(self) -> None:
         """End all, even in the middle of a file of a process."""

@@ -10,6 +10,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from uol.errors import UolError, install
@@ -27,8 +28,11 @@ def csv_text(columns: Iterable[Any], rows: Iterable[Iterable[Any]], digits: int 
     """Columns and rows as CSV; None and NaN are empty, and `digits` are the significant ones of fractions."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([guarded(name) for name in columns])
-    writer.writerows([_cell(value, digits) for value in row] for row in rows)
+    quoting = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    heading = [guarded(name) for name in columns]
+    for cells in chain([heading], ([_cell(value, digits) for value in row] for row in rows)):
+        returns = any(isinstance(cell, str) and "\r" in cell for cell in cells)  # which the module does not quote
+        (quoting if returns else writer).writerow(cells)
     return text.getvalue()
 
 

@@ -42,6 +42,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        target.exists()  # a name that is too long fails before the work
         name = _temporary_name(target)
         os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the system applies the umask
         temporary, mode = name, stat.S_IMODE(name.stat().st_mode)
@@ -59,10 +60,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary folder next to `path`; it replaces `path` on success and is deleted on failure."""
     target = Path(path).resolve()  # a link stays a link; the folder that it points to is replaced
-    if target.exists() and not target.is_dir():
-        raise UolError(f"cannot write folder {target}: a file has that name; move it or choose another name")
     temporary: Path | None = None
     try:
+        if target.exists() and not target.is_dir():
+            raise UolError(f"cannot write folder {target}: a file has that name; move it or choose another name")
         target.parent.mkdir(parents=True, exist_ok=True)
         name = _temporary_name(target)
         name.mkdir()
@@ -105,4 +106,4 @@ def plain(value: Any) -> Any:
 
 
 def _temporary_name(target: Path) -> Path:
-    return target.parent / f".{target.name}.{secrets.token_hex(4)}"
+    return target.parent / f".{target.name[:20]}.{secrets.token_hex(4)}"  # short: the target's may be the longest
