@@ -45,7 +45,9 @@ def normal_quantile(p: npt.ArrayLike) -> Floats:
 
 
 def student_quantile(freedom: npt.ArrayLike, p: float) -> Floats:
-    """The quantile p, from 0.5 to 1, of Student's distributions of whole degrees of freedom, or infinitely many; NaN where there are none.
+    """The quantile p, from 0.5 to 1, of Student's distributions of whole, or infinitely many, degrees of freedom.
+
+    NaN where there are none.
 
     >>> student_quantile([1, 9, 1000], 0.975).round(3)
     array([12.706,  2.262,  1.962])
