@@ -10,6 +10,8 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
+from itertools import count
+from math import gcd
 
 import numpy as np
 
@@ -25,14 +27,16 @@ _Item = tuple[str, TrialKind, Set, str | None]
 _Rounds = Callable[[Study, int], list[Set]]
 
 _MANY_PAIRS = 100_000  # of more, a participant's part of the first round is made without the rest
+_FILLED_LAST = 1000  # attempts to have the images that are shown twice in the last set of a round
 
 
 def choose_sets(study: Study, number: int, answers: Sequence[Answer] = (), pending: Sequence[Set] = ()) -> list[Set]:
     """The images of each of a participant's main trials.
 
     Adaptive pairs are chosen by `answers`, the answers so far in the order of the log, and `pending`, sets that others
-    are about to judge; other choices use neither. Every image (or pair) is shown equally often, within one, if all
-    participants finish, and each participant sees a pair once.
+    are about to judge; other choices use neither. If all participants finish, every image (or pair) is shown equally
+    often, within one; in sets of four of images that four does not divide, within two. Each participant sees a pair
+    (or a set of four) once.
     """
     if study.settings.kind == "pairs":
         return _choose_pairs(study, number, answers, pending)
@@ -174,13 +178,24 @@ def _choose_quartets(study: Study, number: int, each: int) -> list[Set]:
 
 def _quartet_round(study: Study, turn: int, known: Container[frozenset[str]]) -> list[Set]:
     """Every image once in sets of four, none of them known; the last one is filled up with others of the round."""
-    rng = _rng(study.settings, turn, "round")
-    while True:
-        order = rng.permutation(len(study.ids)).tolist()
-        order += order[: -len(order) % 4]
+    rng, fillers = _rng(study.settings, turn, "round"), _fillers(study, turn)
+    for attempt in count():
+        order = [*rng.permutation(len(study.ids)).tolist(), *fillers]
+        if attempt >= _FILLED_LAST:  # a participant knows every last set that these could fill
+            order = rng.permutation(order).tolist()
         sets = [tuple(study.ids[row] for row in order[start : start + 4]) for start in range(0, len(order), 4)]
-        if not any(frozenset(images) in known for images in sets):
+        if all(len(set(images)) == 4 and frozenset(images) not in known for images in sets):
             return sets
+    raise AssertionError  # never: count() is endless
+
+
+def _fillers(study: Study, turn: int) -> list[int]:
+    """Images that are shown twice in a round: each in turn, in an order that changes when all were as often."""
+    images = len(study.ids)
+    each = -images % 4
+    cycle, place = divmod(turn, images // gcd(images, each))
+    order = _rng(study.settings, cycle, "fillers").permutation(images).tolist()
+    return [order[(place * each + one) % images] for one in range(each)]
 
 
 def _pair_rounds(study: Study, turn: int) -> list[Set]:
