@@ -136,6 +136,12 @@ def test_wrong_numbers_of_participants(uol, photos, tmp_path):
     for number in ("ten", "0", "5,,6"):
         code, _, words = uol("simulate", tmp_path / "study", "-n", number)
         assert (code, "--participants" in words) == (2, True)
+    code, _, words = uol("simulate", tmp_path / "study", "-n", "5,100000000")
+    assert (code, "100000000 participants: too many to simulate; give at most " in words) == (2, True)
+    assert words.count("\n") == 1
+    for option, number in (("--ties", "inf"), ("--spread", "inf")):
+        code, _, words = uol("simulate", tmp_path / "study", option, number)
+        assert (code, words) == (2, f"uol: {option} {number}: give a finite number\n")
     answer_all(tmp_path / "study", 1)
     code, _, words = uol("export", tmp_path / "study", "--out", tmp_path / "out", "--leave-out", "nobody")
     assert (code, "no such participant" in words) == (2, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +188,9 @@ def simulate(
 
     study = _open(folder)
     sizes = _numbers(participants)
+    for option, value in {"--spread": spread, "--ties": ties}.items():
+        if not isfinite(value):
+            raise CallError(f"{option} {value}: give a finite number")
     people = People(ties=ties, careless=careless)
     with progress_bar("simulating", repetitions) as update:
         rows = plan(study, sizes, spread, seed, repetitions, people, update)

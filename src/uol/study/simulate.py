@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from uol.errors import CallError, counted
 from uol.ratings.metrics import coverage, spearman
 from uol.ratings.scale import Scale
 from uol.study.answers import Answer, Trial, answered
@@ -29,6 +30,8 @@ Floats = npt.NDArray[np.float64]
 LOGIT = 1.702  # logits in a unit of Thurstone's scale: the usual approximation
 _NOISE = np.sqrt(0.5)
 _BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
+MOST_ANSWERS = 100_000  # of one simulated study, without repeats and checks: seconds
+MOST_ADAPTIVE = 20_000  # where each pair depends on all answers before
 _STANDARD_DEVIATIONS = 6  # of values, that the scale of ratings spans
 
 
@@ -100,6 +103,10 @@ def plan(
 ) -> list[Planned]:
     """Means over repetitions of what the study would find with these numbers of participants, in rising order."""
     sizes = sorted(set(participants))
+    adaptive = study.settings.kind == "pairs" and study.settings.pairs.choice == "adaptive"
+    most = max(1, (MOST_ADAPTIVE if adaptive else MOST_ANSWERS) // study.trials)
+    if sizes[-1] > most:
+        raise CallError(f"{counted(sizes[-1], 'participant')}: too many to simulate; give at most {most}")
     found: list[list[Planned]] = [[] for _ in sizes]
     for repetition in range(repetitions):
         values = draw_values(len(study.ids), spread, np.random.default_rng([seed, repetition]))
