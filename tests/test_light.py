@@ -157,8 +157,13 @@ def test_what_needs_torch_says_how_to_install_it_in_one_line(run_uol, command, t
 
 def test_a_study_without_scipy_says_how_to_install_it(place, run_uol, tmp_path):
     assert run_uol("study", "new", place / "photos", "--out", tmp_path / "study").returncode == 0
-    done = run_uol("study", "simulate", tmp_path / "study")
-    assert (done.returncode, done.stderr) == (1, "uol: scipy is not installed: pip install 'uol[study]'\n")
+    for command in ("status", "simulate", "export"):
+        out = ["--out", tmp_path / "out"] if command == "export" else []
+        done = run_uol("study", command, tmp_path / "study", *out)
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"uol: uol study {command} needs scipy: pip install 'uol[study]'\n",
+        )
 
 
 def test_a_model_without_a_graph_says_what_it_needs(place, run_uol):
@@ -167,6 +172,13 @@ def test_a_model_without_a_graph_says_what_it_needs(place, run_uol):
     assert done.returncode == 1
     instead = "; or add ONNX graphs to it with uol export, where torch is installed"
     assert done.stderr == f"uol: {place / 'without-graph'} {NEEDS}{instead}\n"
+
+
+def test_no_model_is_not_a_matter_of_torch(place, run_uol, tmp_path):
+    done = run_uol("score", place / "photos", "--model", "nosuch")
+    assert (done.returncode, "nosuch: no such model folder, nor a model that ships" in done.stderr) == (2, True)
+    done = run_uol("score", place / "photos", "--model", tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"uol: {tmp_path}: not a whole model folder: config.json is missing\n")
 
 
 @pytest.mark.slow

@@ -47,6 +47,15 @@ def test_the_data_set_is_never_guessed(uol, command, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_evaluate_says_how_a_folder_of_images_is_named(uol, tmp_path):
+    (tmp_path / "photos").mkdir()
+    code, _, err = uol("evaluate", tmp_path / "photos", "--table", "ratings.csv")
+    typed = f"uol evaluate MODEL --data {tmp_path / 'photos'} --table ratings.csv"
+    assert (code, err) == (2, f"uol: --data is missing: it names the folder of images: {typed}\n")
+    code, _, err = uol("evaluate", "uol-fast-scut5500", "--table", "ratings.csv")
+    assert "uol evaluate uol-fast-scut5500 --data FOLDER --table ratings.csv" in err
+
+
 def test_training_without_a_split_is_said_beforehand(train, trained_on):
     code, _, err = train()
     assert code == 0, err

@@ -13,7 +13,7 @@ import typer
 
 import uol
 from uol.cli import data, demo, experiment, export, report, score, serve, study, train
-from uol.errors import OF_TRAINING, MissingTorchError, UolError
+from uol.errors import OF_TRAINING, MissingTorchError, UolError, install
 from uol.storage.cores import let_waiting_threads_sleep
 
 app = typer.Typer(
@@ -96,8 +96,9 @@ def main() -> None:
             command = _command()
             missing = MissingTorchError(f"uol {command}", "export" if command == "export" else "train")
             _fail(str(missing), missing.exit_code)
-        extra = "'uol[study]'" if error.name == "scipy" else error.name
-        _fail(f"{error.name} is not installed: pip install {extra}", 1)
+        if error.name == "scipy":
+            _fail(f"uol {_command()} needs scipy: {install('study')}", 1)
+        _fail(f"{error.name} is not installed: pip install {error.name}", 1)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:  # typer's code for Ctrl-C
             raise

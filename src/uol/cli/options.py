@@ -259,16 +259,26 @@ def _choosing(command: Command, first: dict[str, tuple[Any, Any]], hidden: Colle
         values = {name: given.pop(name) for name in options}
         second = values.pop("second", None)
         if values["data"] is None:
-            raise CallError(
-                "--data is missing: name a data set (`uol data list`), a folder of images with --table FILE, or "
-                "synthetic, which draws faces"
-            )
+            raise _without_data(values["table"], given.get("model"))
         chosen = DataChoice(**values | {"read": values["read"] or ()})
         command(chosen=chosen.with_second(second), **given)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _without_data(table: Path | None, model: Any) -> CallError:
+    """What to type; in place of a model, a folder of images may have been named."""
+    if table is not None and isinstance(model, Path):
+        models = (place for pattern in ("", "model/", "*/model/") for place in model.glob(f"{pattern}config.json"))
+        images = model.is_dir() and not any(models)
+        typed = f"{'MODEL' if images else model} --data {model if images else 'FOLDER'} --table {table}"
+        return CallError(f"--data is missing: it names the folder of images: uol evaluate {typed}")
+    return CallError(
+        "--data is missing: name a data set (`uol data list`), a folder of images (--data FOLDER --table FILE), or "
+        "synthetic, which draws faces"
+    )
 
 
 def _hidden(annotated: Any) -> Any:

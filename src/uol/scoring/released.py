@@ -165,7 +165,7 @@ def open_model(
 
 
 def _open(folder: Path, runtime: Runtime, device: Device, wait: bool, threads: int) -> BaseScorer:
-    from uol.scoring.config import SCORE_GRAPH, is_ensemble
+    from uol.scoring.config import SCORE_GRAPH, is_ensemble, read_panel
 
     if runtime == "auto":
         ready = (folder / SCORE_GRAPH).is_file() and find_spec("onnxruntime") is not None
@@ -180,6 +180,7 @@ def _open(folder: Path, runtime: Runtime, device: Device, wait: bool, threads: i
 
         return OnnxScorer(folder, threads, wait)
     if find_spec("torch") is None:
+        read_panel(folder)  # a folder that is no model does not need torch
         exportable = not (folder / SCORE_GRAPH).is_file() and not is_ensemble(folder)
         instead = "; or add ONNX graphs to it with uol export, where torch is installed" if exportable else ""
         raise MissingTorchError(str(folder), instead=instead)
