@@ -183,9 +183,12 @@ def test_a_folder_is_a_panel_without_a_name(uol, two, tmp_path):
 
 
 @pytest.mark.slow
-def test_means_are_of_one_data_set_each(uol, two, tmp_path):
-    code, out, err = uol(*command(two, "--out", tmp_path / "run", split="all"))
+def test_folds_of_all_panels_go_together_and_means_are_of_one_data_set_each(uol, two, tmp_path):
+    code, out, err = uol(*command(two, "--out", tmp_path / "run", split="all", beside="own={}:{{split}}"))
     assert code == 0, err
+    assert "left out" not in err  # the same faces are tested in the same folds
+    panels = json.loads((tmp_path / "run" / "fold-3" / "result.json").read_text())["provenance"]["panels"]
+    assert [panel["split"] for panel in panels] == ["fold-3", "fold-3"]
     means = [line for line in out.splitlines() if "mean" in line]
     assert len(means) == 2
     assert "kind" in means[0]
@@ -216,7 +219,7 @@ def test_mistakes(uol, two, tmp_path):
     for words, complaint in (
         ((*command(two), "--set", "method=regression"), "method regression is trained on one panel"),
         (command(two, beside="own={}"), "--with own=FOLDER:SPLIT: severe has several splits, fold-1, fold-2, fold-3"),
-        (command(two, beside="own={}:all"), "name one split, not all"),
+        (command(two, beside="own={}:all"), "name one split, not all; {split} follows the folds of kind"),
         (command(two, beside="own={}:fold-7"), "severe has no split 'fold-7'"),
         (command(two, beside="nothing={}"), "unknown data set 'nothing'"),
         (command(two, beside="={}"), "write it as NAME=FOLDER:SPLIT or FOLDER:SPLIT"),

@@ -15,6 +15,8 @@ BY_RUN = ("method", "seed", "init", "engine", "teachers")  # what a run chooses:
 WITHOUT = {
     "demo": "for drawn faces",
     "hiera": "results of panels left out alone",
+    "panels-fast": "results of several panels",
+    "panels-large": "results of several panels",
 }
 ROWS = {row.recipe: row for plan in PLANS.values() for row in plan.rows}
 

@@ -145,7 +145,7 @@ def _of_networks(
     others = load_others(also)
     where = choose_device(device.value)
     rated = load(chosen)
-    together = [OtherPanel(*one) for one in load_panels(rated, *panels)]
+    together = [OtherPanel(*panel.at(None)) for panel in load_panels(rated, *panels)]
     folds = match_runs(runs, rated, out, name, others=together)
     say(f"{counted(len(folds), 'ensemble')} of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 WithOption = Annotated[
     list[str] | None,
-    typer.Option("--with", help="Train on another panel too: NAME=FOLDER:SPLIT, or FOLDER:SPLIT; repeatable."),
+    typer.Option(
+        "--with",
+        help="Train on another panel too: NAME=FOLDER:SPLIT, or FOLDER:SPLIT; {split} is the split's name; repeatable.",
+    ),
 ]
 WithReadOption = Annotated[
     list[str] | None,
@@ -24,24 +27,43 @@ WithReadOption = Annotated[
     ),
 ]
 
+_FOLLOWS = "{split}"  # in the split of --with: the name of the first panel's split
 
-def load_panels(
-    main: RatedImages, words: Sequence[str] | None, reading: Sequence[str] | None
-) -> list[tuple[RatedImages, str, Split]]:
-    """The panels that --with names, each with the name and the images of its split."""
+
+class Panel(NamedTuple):
+    """A panel that --with names; its split by name, as {split} for that of the first panel, or None: its only one."""
+
+    rated: RatedImages
+    split: str | None
+
+    def at(self, split: str | None) -> tuple[RatedImages, str, Split]:
+        """The panel, its split's name and images, for a split of the first panel; None: {split} has no meaning."""
+        from uol.ratings.splits import choose_splits
+
+        named = self.split
+        if named is not None and _FOLLOWS in named:
+            if split is None:
+                raise CallError(f"--with {self.rated.name}: {_FOLLOWS} is for uol train; name the split")
+            named = named.replace(_FOLLOWS, split)
+        ((name, parts),) = choose_splits(self.rated, named).items()
+        return self.rated, name, parts
+
+
+def load_panels(main: RatedImages, words: Sequence[str] | None, reading: Sequence[str] | None) -> list[Panel]:
+    """The panels that --with names, read as --with-read says."""
     from uol.datasets.choosing import choose_panels
-    from uol.ratings.splits import choose_splits
 
-    found: list[tuple[RatedImages, str, Split]] = []
+    found: list[Panel] = []
     for chosen, split in choose_panels(words or [], reading or []):
         rated = load(chosen)
-        if rated.name in [main.name, *(other.name for other, _, _ in found)]:
+        if rated.name in [main.name, *(other.rated.name for other in found)]:
             raise CallError(f"--with {chosen.data}: another panel has the name {rated.name}")
         if split == "all":
-            raise CallError(f"--with {chosen.data}: name one split, not all")
+            raise CallError(
+                f"--with {chosen.data}: name one split, not all; {_FOLLOWS} follows the folds of {main.name}"
+            )
         if split is None and len(rated.splits) > 1:
             place = f"{chosen.data}=FOLDER" if chosen.named else chosen.data
             raise CallError(f"--with {place}:SPLIT: {rated.name} has several splits, {', '.join(rated.splits)}")
-        ((name, parts),) = choose_splits(rated, split).items()
-        found.append((rated, name, parts))
+        found.append(Panel(rated, split))
     return found

@@ -83,16 +83,17 @@ def train(
     ranks.launch(devices, nodes)
     rated = load(chosen)
     splits = choose_splits(rated, split)
-    others = load_panels(rated, panels, read_panels)
+    read = load_panels(rated, panels, read_panels)
+    others = {name: [panel.at(name) for panel in read] for name in splits}
     folders = {name: RunFolder(out / name if split == "all" else out) for name in splits}
     for name, parts in splits.items():
         folders[name].check_unlocked()
         folders[name].check_free()
         if not folders[name].finished:  # a finished run does not need its teachers
             own = settings.for_split(name)
-            check_teachers(own, rated, name, parts, None if others else parts.train)
-            for other in others:
-                check_teachers(own, *other, None)
+            check_teachers(own, rated, name, parts, None if read else parts.train)
+            for panel, other, own_parts in others[name]:
+                check_teachers(own, panel, other, own_parts, None)
     if split is None and not rated.splits:
         images = counted(len(rated), "image")
         say(f"no split: all {images} train and none test; `uol data split` makes folds for --folds")
@@ -100,17 +101,18 @@ def train(
         say(f"random weights: {settings.model.backbone} starts untrained; --init timm or a file is strongly advised")
     with ranks.first_rank_first():  # the others read what it caches
         packed = _pack(rated, settings.model)
-        also = [PanelSplit(_pack(panel, settings.model), name, parts) for panel, name, parts in others]
-    for panel, name, parts in others:
-        say(f"also trained on {panel.name}, {name}: {counted(len(parts.train), 'image')}")
+        also = [_pack(panel.rated, settings.model) for panel in read]
     rows: list[dict[str, Any]] = []
     for name, parts in splits.items():
         images, epochs = counted(len(parts.train), "image"), counted(settings.epochs, "epoch")
         say(f"{settings.method} on {rated.name}, {name}: {images}, {epochs}")
+        for panel, other, own_parts in others[name]:
+            say(f"also trained on {panel.name}, {other}: {counted(len(own_parts.train), 'image')}")
+        beside = [PanelSplit(pixels, *one[1:]) for pixels, one in zip(also, others[name], strict=True)]
         with progress_bar("training", settings.epochs) as update:
             result = train_and_test(
                 packed, name, parts, settings, folders[name].path, Origin(Path(recipe).stem, asked),
-                lambda epoch: update(epoch.epoch, f"loss {epoch.losses['total']:.4f}"), others=also,
+                lambda epoch: update(epoch.epoch, f"loss {epoch.losses['total']:.4f}"), others=beside,
             )  # fmt: skip
         model = folders[name].model
         say(f"model: {model}" if model.is_dir() else f"{settings.method} makes no model folder")
