@@ -17,7 +17,7 @@ from uol.training.batches import fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.loop import train
 from uol.training.packed import PackedImages
-from uol.training.stepper import choose_engine, learning_rate, make_optimizer
+from uol.training.stepper import choose_engine, depthwise_in_float32, learning_rate, make_optimizer
 
 
 def fresh(drawn, recipe):
@@ -270,3 +270,22 @@ def test_in_mixed_precision_scores_stay_exact(drawn):
     train(method, PackedImages.pack(drawn, recipe.model), recipe, accelerator="cpu")
     assert seen
     assert all(dtypes == {torch.float32} for dtypes in seen)
+
+
+def test_depthwise_convolutions_stay_in_float32_under_autocast():
+    torch.manual_seed(0)
+    depthwise, whole = torch.nn.Conv2d(4, 4, 5, padding=2, groups=4), torch.nn.Conv2d(4, 4, 1)
+    network, images = torch.nn.Sequential(whole, depthwise), torch.rand(2, 4, 8, 8)
+    with depthwise_in_float32(network, True), torch.autocast("cpu", torch.bfloat16):
+        inside = whole(images)
+        answer = network(images)
+        answer.sum().backward()
+    assert (inside.dtype, answer.dtype) == (torch.bfloat16, torch.float32)
+    noted = depthwise.weight.grad.clone()
+    depthwise.zero_grad()
+    depthwise(inside.detach().float()).sum().backward()
+    assert torch.equal(noted, depthwise.weight.grad)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert network(images).dtype == torch.bfloat16  # as before
+    with depthwise_in_float32(network, False), torch.autocast("cpu", torch.bfloat16):
+        assert network(images).dtype == torch.bfloat16

@@ -20,7 +20,14 @@ from uol.training.batches import Batch, Feed, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
 from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, dump_recipe
-from uol.training.stepper import Stepper, choose_engine, fast_algorithms, learning_rate, make_optimizer
+from uol.training.stepper import (
+    Stepper,
+    choose_engine,
+    depthwise_in_float32,
+    fast_algorithms,
+    learning_rate,
+    make_optimizer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +116,8 @@ def _train(
     keeps = checkpoint is not None and ranks.is_first()
     writer = None if checkpoint is None or not keeps else CheckpointWriter(checkpoint, method, optimizer.optimizer)
     settings = dump_recipe(recipe)
-    with writer or nullcontext(), ranks.shared_images(method):
+    precise = depthwise_in_float32(method, fabric.device.type == "cpu" and recipe.precision == "bf16-mixed")
+    with writer or nullcontext(), ranks.shared_images(method), precise:
         for epoch in range(start, recipe.epochs):
             began = time.perf_counter()
             torch.manual_seed((recipe.seed << 20) + epoch)
