@@ -88,9 +88,25 @@ def test_figures_of_other_settings_are_not_this_models(runs, drawn):
         release(runs / "other", runs / "tiny", "quick", runs / "results")
     with pytest.raises(CallError, match="no results of recipe strong"):
         release(runs / "whole", runs / "tiny", "strong", runs / "results")
-    with pytest.raises(CallError, match="not a run on a whole data set"):
-        release(runs / "folds" / "fold-1", runs / "tiny", "quick", runs / "results")
+    with pytest.raises(CallError, match="not a finished run"):
+        release(runs / "folds", runs / "tiny", "quick", runs / "results")
     assert not (runs / "tiny").exists()
+
+
+@pytest.mark.slow
+def test_the_card_of_a_tested_network_has_its_own_figures(runs, drawn):
+    release(runs / "folds" / "fold-2", runs / "tiny", "quick", runs / "results")
+    text = " ".join((runs / "tiny" / "README.md").read_text().split())
+    result = json.loads((runs / "folds" / "fold-2" / "result.json").read_text())
+    assert "This very network was tested" in text
+    assert "those of the split fold-2" in text
+    assert "folds" not in text.split("## By")[0].split("## How well")[1]
+    assert f"| Pearson correlation | {result['metrics']['pc']:.4f} |" in text
+    assert renewed_card(runs / "tiny", runs / "results") == (runs / "tiny" / "README.md").read_text()
+    path = next((runs / "results" / drawn.name).glob("*fold-2*.json"))
+    path.write_text(path.read_text().replace(result["provenance"]["started"], "2020-01-01T00:00:00+00:00"))
+    with pytest.raises(CallError, match="no results of recipe quick; uol experiment add takes them there"):
+        release(runs / "folds" / "fold-2", runs / "other", "quick", runs / "results")
 
 
 @pytest.mark.slow

@@ -105,6 +105,16 @@ def test_a_model_of_several_panels_is_released_with_a_card_of_each(place, tmp_pa
 
 
 @pytest.mark.slow
+def test_a_tested_network_of_several_panels_has_a_card_of_its_own_figures(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("uol.experiments.release.best_reader", lambda found, panels: "synthetic-b")
+    release(place / "folds" / "fold-1", tmp_path / "uol-fast", "quick", place / "results")
+    text = " ".join((tmp_path / "uol-fast" / "README.md").read_text().split())
+    assert "the split fold-1 of synthetic-a and the test images of the other panels" in text
+    assert "mean over networks" not in text
+    assert renewed_card(tmp_path / "uol-fast", place / "results") == (tmp_path / "uol-fast" / "README.md").read_text()
+
+
+@pytest.mark.slow
 def test_without_results_on_panels_left_out_nothing_is_released(place, tmp_path):
     with pytest.raises(CallError, match="no results of recipe other on panels left out; name another with --left-out"):
         release(place / "whole", tmp_path / "tiny", "quick", place / "results", "other")

@@ -106,9 +106,9 @@ def verify(
 
 
 def release(
-    run: Annotated[Path, typer.Argument(help="A run on all images of a data set: uol train --split whole.")],
+    run: Annotated[Path, typer.Argument(help="A run; one on all images is described by results on the folds.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder; its name is the model's name.")],
-    recipe: Annotated[str, typer.Option("--recipe", help="The recipe whose figures on the folds go into the card.")],
+    recipe: Annotated[str, typer.Option("--recipe", help="The recipe whose figures in the results go into the card.")],
     left_out: Annotated[
         str | None,
         typer.Option("--left-out", help="The recipe whose results on panels left out choose the default panel."),
@@ -117,7 +117,8 @@ def release(
 ) -> None:
     """For maintainers of the result tables: make a model to ship, with 16-bit weights, ONNX graphs and a card.
 
-    A model of several panels answers by default for the panel that predicts panels left out best.
+    The run of a split must have been added to the results. A model of several panels answers by default for the panel
+    that predicts panels left out best.
 
     Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
     """

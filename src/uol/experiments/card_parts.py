@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from uol.experiments.summary_tables import FIVE
 from uol.reports.formats import format_interval, markdown
 from uol.runs.groups import group_means
 from uol.scoring.scorer import Scorer
@@ -50,6 +51,24 @@ def taught_by(teachers: Sequence[str]) -> str:
         if teachers
         else ""
     )
+
+
+def tested_text(made: Mapping[str, Any], folds: int) -> str:
+    """Which images the figures of a card are of: those that its network was tested on, or the folds of its recipe."""
+    panels = [panel["name"] for panel in made.get("panels") or [made["data"]]]
+    several = len(panels) > 1
+    if "split" in made:
+        text = f"""This very network was tested, after its last epoch, on images that it never saw: those of the split
+            {made["split"]} of {panels[0]}{" and the test images of the other panels" if several else ""}."""
+        return filled(text)
+    on = "the five official folds" if folds == FIVE else f"{folds} of the five official folds"
+    images, where = "the data set", on
+    if several:
+        images, where = "its data sets", f"{on} of {panels[0]}, and over the test images of the other panels"
+    text = f"""This network learnt from every image of {images}, so none is left to test it on. The figures are means
+        over {where}: on each, a network made by the same recipe from the other images alone was tested, after its last
+        epoch."""
+    return filled(text)
 
 
 def filled(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uol.errors import CallError, UolError
 from uol.experiments.anchoring_curve import Anchoring, read_anchorings
-from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by
+from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by, tested_text
 from uol.experiments.leave_one_out import LeftOut
 from uol.experiments.release_panels import best_reader, left_out_of, licences, panels_card, with_first
 from uol.experiments.rows import Row, make_rows, of_one_seed
@@ -24,8 +23,8 @@ from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
+from uol.storage.validation import read_object
 
-FIVE = 5  # folds
 _WATTS = {"H200": 700, "H100": 700, "A100": 400}
 _WITHOUT = "Its teachers, the networks of the folds and what was tried on the way are not counted."
 _PANELS = {
@@ -34,13 +33,14 @@ _PANELS = {
 
 
 def release(run: Path, out: Path, recipe: str, results: Path, left_out: str | None = None) -> tuple[int, float]:
-    """Write a model folder from a run on whole data sets; its size in bytes, and how far graphs are from PyTorch.
+    """Write a model folder from a run; its size in bytes, and how far graphs are from PyTorch.
 
-    The card's figures are those of networks that the same recipe made of the data set's folds. Of several panels, the
-    first, on whose scale the model answers by default, is the one that reads panels left out best in the results of
-    the recipe `left_out`, by default the same recipe.
+    The card's figures are those that the run measured on its test images. A run on whole data sets has none: then they
+    are those of networks that the same recipe made of the data set's folds. Of several panels, the first, on whose
+    scale the model answers by default, is the one that reads panels left out best in the results of the recipe
+    `left_out`, by default the same recipe.
     """
-    made = {**whole_provenance(RunFolder(run).provenance), "recipe": recipe}
+    made = {**provenance_of(RunFolder(run)), "recipe": recipe}
     found = results_of(made, results)
     check_target(out)
     scorer = load_scorer(RunFolder(run).model)
@@ -57,7 +57,7 @@ def release(run: Path, out: Path, recipe: str, results: Path, left_out: str | No
 
 def renewed_card(folder: Path, results: Path) -> str:
     """The card of a released model as the results make it."""
-    made = whole_provenance(folder / PROVENANCE)
+    made = read_object(folder / PROVENANCE)
     return _card(folder.name, load_scorer(folder), made, results_of(made, results), folder, results)
 
 
@@ -88,14 +88,10 @@ def card(
 def _of_one(name: str, scorer: Scorer, made: Mapping[str, Any], results: Sequence[Result], row: Row) -> list[str]:
     """What the card of one panel says of the network and its figures."""
     data, panel = made["data"], scorer.panel
-    folds = "the five official folds" if row["folds"] == FIVE else f"{row['folds']} of the five official folds"
     says = f"""It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from
         {panel.low:g} to {panel.high:g}, a 95 % interval for that mean, and how widely single raters would differ. **It
         measures nothing about a person.** It must not be used to judge, select, rank for a decision, or identify
         anyone."""
-    tested = f"""This network learnt from every image of the data set, so none is left to test it on. The figures are
-        means over {folds}: on each, a network made by the same recipe from the other images alone was tested, after its
-        last epoch."""
     parts = [
         metadata(panel.name, name, LICENCE, {"pearsonr": row["pc"], "mae": row["mae"], "rmse": row["rmse"]}),
         f"""# {name}
@@ -117,9 +113,9 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 ## How well it agrees with its panel
 
-{filled(tested)}
+{tested_text(made, row["folds"])}
 """,
-        _figures(row),
+        _figures(row, "split" in made),
         "\nBy group, on the same test images (the interval is of the images drawn; bias is prediction − score):\n",
         groups_text([r.groups or {} for r in results], same_images=False),
     ]
@@ -185,7 +181,7 @@ def _cost(made: Mapping[str, Any]) -> str:
     return f"{text}: {seconds * watts / 3.6e6:.2g} kWh at most, at the {watts} W that the card may take. {_WITHOUT}"
 
 
-def _figures(row: Row) -> str:
+def _figures(row: Row, of_itself: bool) -> str:
     found, ends = dict[str, Any](row), row["intervals"]
     names = {"pc": "Pearson correlation", "mae": "mean absolute error", "rmse": "root mean squared error"}
     rows = [
@@ -196,7 +192,8 @@ def _figures(row: Row) -> str:
         {"figure": "share of panel means inside their 95 % interval", "value": row["coverage"]},
         {"figure": "correlation of predicted and real spread of ratings", "value": row["dispersion_pc"]},
     ]
-    return "\n" + markdown(rows, {"figure": "", "value": "mean over folds", "interval": "95 % interval over images"})
+    value = "value" if of_itself else "mean over folds"
+    return "\n" + markdown(rows, {"figure": "", "value": value, "interval": "95 % interval over images"})
 
 
 def _elsewhere(other: str, row: Row, results: Sequence[Result]) -> str:
@@ -228,26 +225,32 @@ def _anchored(curve: Anchoring) -> str:
     return f"\n{filled(text)}\n\n{markdown(rows, columns)}"
 
 
-def whole_provenance(path: Path) -> dict[str, Any]:
-    """What is known of a network that every image of a data set has trained."""
-    if not path.is_file():
-        raise CallError(
-            f"{path.parent}: not a run on a whole data set, which has a {path.name}; uol train --split whole"
-        )
-    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def provenance_of(run: RunFolder) -> dict[str, Any]:
+    """What is known of a run's network, with the name of its split, unless all images trained it."""
+    made: dict[str, Any]
+    if run.finished:
+        result = run.read_result()
+        made = {**result.provenance.model_dump(mode="json"), "split": result.split}
+    elif run.provenance.is_file():
+        made = read_object(run.provenance)
+    else:
+        raise CallError(f"{run}: not a finished run of uol train")
     if made["commit"] is None or made["modified"]:
-        raise UolError(f"{path}: nobody knows which code this was; train from a git checkout without changes")
+        raise UolError(f"{run}: nobody knows which code this was; train from a git checkout without changes")
     return made
 
 
 def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
-    """The results of a model's recipe on the folds, of one seed; those of other settings are not the model's."""
+    """The result of the model itself, or else those of its recipe on the folds, of one seed.
+
+    Results of other settings are not the model's.
+    """
     trained = made.get("panels") or [made["data"]]
     data, settings, recipe = "+".join(one["name"] for one in trained), made["settings"], made["recipe"]
     rows = [
         r
         for r in read_results(results / data)
-        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, 1) and is_fold(r.split)
+        if (r.method, r.recipe, r.ensemble) == (settings["method"], recipe, 1) and _is_of(r, made)
     ]
     if not rows:
         raise CallError(f"{results / data}: no results of recipe {recipe}; uol experiment add takes them there")
@@ -261,6 +264,13 @@ def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
                 f"the results of {recipe} are of other ratings of {one['name']}: their figures are not this model's"
             )
     return of_one_seed(rows)
+
+
+def _is_of(result: Result, made: Mapping[str, Any]) -> bool:
+    """Whether a result is of this network or, if no image was left to test it on, of a fold."""
+    if "split" not in made:
+        return is_fold(result.split)
+    return (result.split, result.provenance.started) == (made["split"], made["started"])
 
 
 def curves_of(folder: Path, results: Path) -> list[Anchoring]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from uol import datasets
 from uol.errors import CallError
-from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by
+from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by, tested_text
 from uol.experiments.leave_one_out import LEAVE_ONE_OUT, LeftOut, read_left_out
 from uol.experiments.leave_one_out_tables import pc_interval
 from uol.experiments.rows import Cells, interval_of, mean
@@ -83,15 +83,11 @@ def panels_card(
 ) -> list[str]:
     """What the card of several panels says of the network, of its figures on each and on panels left out."""
     first, others = scorer.panel.name, [panel.name for panel in scorer.panels[1:]]
-    figures = {panel["name"]: panel_figures(panel["name"], results) for panel in made["panels"]}
+    figures = {panel["name"]: panel_figures(panel["name"], results, "split" in made) for panel in made["panels"]}
     says = f"""It says what each of {1 + len(others)} panels would say of a photograph of a face: the panel's mean score
         on its scale, a 95 % interval for that mean, and how widely single raters would differ. Without a panel's name
         it answers for {first}, the one that predicts panels left out best. **It measures nothing about a person.** It
         must not be used to judge, select, rank for a decision, or identify anyone."""
-    tested = f"""This network learnt from every image of its data sets, so none is left to test it on. The figures are
-        of networks made by the same recipe from other images alone, tested after their last epoch on {folds}
-        fold{"s" if folds != 1 else ""} of {results[0].provenance.data.name} and on the test images of the other
-        panels."""
     numbers = {one: {"pearsonr": found.pc, "mae": found.mae, "rmse": found.rmse} for one, found in figures.items()}
     parts = [
         metadata(first, name, LICENCE, numbers[first], {other: numbers[other] for other in others}),
@@ -113,7 +109,7 @@ Scorer.from_pretrained("{name}", panel="{others[0]}").score(["photo.jpg"])
 | settings chosen on | {CHOSEN_ON.get(results[0].recipe, "unknown")} |
 
 {panels_table(scorer, made)}
-{filled(tested)}
+{tested_text(made, folds)}
 """,
     ]
     for panel in scorer.panels:
@@ -154,8 +150,11 @@ def panels_table(scorer: Scorer, made: Mapping[str, Any]) -> str:
     return markdown(rows, columns)
 
 
-def panel_figures(name: str, results: Sequence[Result]) -> PanelSummary:
-    """Figures on a panel's test images: of the first that trained the networks, or of another of theirs."""
+def panel_figures(name: str, results: Sequence[Result], of_itself: bool = False) -> PanelSummary:
+    """Figures on a panel's test images: of the first that trained the networks, or of another of theirs.
+
+    They are of the network itself or, if all images trained it, of others.
+    """
     if results[0].provenance.data.name == name:
         found: Sequence[Metrics] = [result.metrics for result in results]
         drawn = [result.replicates for result in results]
@@ -176,7 +175,8 @@ def panel_figures(name: str, results: Sequence[Result]) -> PanelSummary:
         for key, words in _NAMES.items()
     ]
     rows += [{"figure": words, "value": means[key], "interval": None} for key, words in _MORE.items()]
-    shown = {"figure": "", "value": "mean over networks", "interval": "95 % interval over images"}
+    value = "value" if of_itself else "mean over networks"
+    shown = {"figure": "", "value": value, "interval": "95 % interval over images"}
     table = "\n" + markdown(rows, shown)
     return PanelSummary(means["pc"], means["mae"], means["rmse"], table, groups, same)
 
