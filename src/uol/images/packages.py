@@ -1,0 +1,42 @@
+"""The packages that finding faces needs, imported when they are first needed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from uol.errors import UolError
+
+_import_lock = threading.Lock()
+
+
+def opencv() -> Any:
+    """The module `cv2`."""
+    return import_package("cv2")
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Let OpenCV work in one thread for each photograph: where several are framed at once, more only get in the way."""
+    cv2 = opencv()
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(before)
+
+
+def import_package(name: str) -> Any:
+    """A package, or one line that says what to install."""
+    with _import_lock:  # a module that another thread is still importing is in sys.modules, but not yet whole
+        if name in sys.modules:
+            return sys.modules[name]
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise UolError(f"finding faces needs more packages ({error}): pip install uol") from error
