@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from uol.experiments.kept_predictions import kept_path
 from uol.experiments.leave_one_out import LeftOut
 from uol.runs.result import Result
 
@@ -128,6 +131,15 @@ def measured(split: str = "fold-1", seed: int = 0, pc: float | None = 0.9, **cha
 def five_folds(seed: int = 0, **changes: Any) -> list[Result]:
     """Five folds with correlations of .90 to .94."""
     return [measured(f"fold-{k}", seed, 0.89 + k / 100, **changes) for k in range(1, 6)]
+
+
+def keep_predictions(folder: Path, results: Sequence[Result]) -> None:
+    """Files where predictions of all that results report are kept, with nothing in them."""
+    for result in results:
+        for name in ("", *result.transfer, *(result.beside or {})):
+            path = kept_path(folder / result.file_name, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
 
 
 def left_out_result(left_out: str, readings: dict[str, float], recipe: str = "paper") -> LeftOut:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from measured import five_folds, measured
 from uol.errors import CallError, UolError
 from uol.experiments.document import DOCUMENTS, block, render, rendered
-from uol.experiments.rows import Source
-from uol.runs.result import write_result
+from uol.experiments.kept_predictions import kept_path, kept_words
+from uol.experiments.leave_one_out import LEAVE_ONE_OUT
+from uol.experiments.plans import PLANS
+from uol.experiments.rows import Source, find_source
+from uol.runs.result import Result, write_result
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = (
@@ -25,6 +29,46 @@ def test_documents_are_what_the_results_say(name):
     assert rendered(document, REPOSITORY / "results" / DOCUMENTS[name]) == document.read_text(encoding="utf-8"), (
         f"{name} differs from results/: run uol experiment docs --out {name}"
     )
+
+
+SAID = """the headline, the ladder's first ten rows, the settings on SCUT-FBP5500, panels nobody has seen, and of the
+other tables `paper` and `matched-landmarks` alone"""  # of what the results have predictions, as the page has it
+
+
+@pytest.mark.slow
+def test_the_page_says_which_of_its_tables_can_be_computed_again():
+    page = (REPOSITORY / "docs/results.md").read_text(encoding="utf-8")
+    assert " ".join(SAID.split()) in " ".join(page.split())
+    kept = {}
+    for name, kind, recipes in re.findall(r"^<!-- table: (\S+)(?: (\S+))?(.*) -->$", page, flags=re.M):
+        if kind in ("headline", "earlier"):  # one shows what is kept, the other the rest
+            continue
+        source = find_source(REPOSITORY / "results", name).only(recipes.split())
+        kept[f"{name} {kind}".strip()] = [(one.recipe, kept_of(one)) for one in [*source.results, *source.left_out]]
+    assert {words for name in ("brief", "means") for _, words in kept.pop(f"leave-one-out {name}")} == {"yes"}
+    assert {words for _, words in kept.pop("sensitivity settings")} == {"not on mebeauty"}
+    assert {table: {recipe for recipe, words in found if words == "yes"} for table, found in kept.items()} == {
+        "ladder": {row.recipe for row in PLANS["ladder"].rows[:10]},
+        "methods published": {"matched-landmarks"},
+        "mebeauty main": {"paper"},
+    }
+
+
+def kept_of(one):
+    """Whether all predictions of a result are kept."""
+    folder = REPOSITORY / "results"
+    if isinstance(one, Result):
+        return kept_words([one], folder / one.trained_on)
+    found = [kept_path(folder / LEAVE_ONE_OUT / one.file_name, panel).is_file() for panel in one.readings]
+    return "yes" if all(found) else "no"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/results.md"])
+def test_after_a_headline_are_the_rows_that_are_none(name):
+    text = (REPOSITORY / name).read_text(encoding="utf-8")
+    found = re.findall(r"^<!-- table: (\S+) (headline|earlier)(.*) -->$", text, flags=re.M)
+    assert [kind for _, kind, _ in found] == ["headline", "earlier"]
+    assert found[0][::2] == found[1][::2]
 
 
 def source_of(name):

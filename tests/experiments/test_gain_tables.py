@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from measured import whole_row
+from measured import keep_predictions, whole_row
 from uol.experiments.figures import gains_by_setting
 from uol.experiments.gain_tables import Gain, gains_table, settings_of, settings_table
+from uol.experiments.kept_predictions import kept_path
 from uol.experiments.plans import PLANS
 from uol.experiments.rows import Source
 from uol.experiments.tables import view
@@ -29,11 +30,24 @@ def test_each_step_is_compared_with_the_one_before_on_the_folds_of_all():
     source = Source(rows(LADDER, {"paper-schedule": 2}), PLANS["ladder"])
     found = gains_table(source).rows
     assert view("main", source).rows == found
-    assert [row["recipe"] for row in found] == list(LADDER)
+    assert [row["recipe"] for row in found] == [*LADDER, None]
     assert {row["folds"] for row in found} == {2}
-    assert [row["gain_pc"] for row in found] == [None, pytest.approx(-0.01), pytest.approx(0.04)]
-    assert [row["gain_elsewhere"] for row in found] == [None, pytest.approx(-0.01), pytest.approx(0.04)]
+    gains = [None, pytest.approx(-0.01), pytest.approx(0.04), pytest.approx(0.03)]
+    assert [row["gain_pc"] for row in found] == gains
+    assert [row["gain_elsewhere"] for row in found] == gains
     assert found[2]["interval_pc"] == "+0.0400 to +0.0400"  # replicates that move together
+    assert (found[3]["what"], found[3]["interval_pc"]) == ("all 2 steps together", "+0.0300 to +0.0300")
+    assert {row["kept"] for row in found} == {"no"}
+
+
+def test_steps_are_summed_as_far_as_predictions_are_kept(tmp_path):
+    results = rows({**LADDER, "best": 0.94})
+    keep_predictions(tmp_path, [r for r in results if r.recipe in ("paper", "paper-schedule", "strong")])
+    kept_path(tmp_path / results[5].file_name, "mebeauty").unlink()  # of a step between
+    found = gains_table(Source(results, PLANS["ladder"], folder=tmp_path)).rows
+    assert [row["kept"] for row in found] == ["yes", "not on mebeauty", "yes", "no", "yes", "no"]
+    assert [row["what"] for row in found[4:]] == ["the first 2 steps together", "all 3 steps together"]
+    assert [row["gain_pc"] for row in found[4:]] == [pytest.approx(0.03), pytest.approx(0.04)]
 
 
 def test_rows_without_a_fold_in_common_have_no_table():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from measured import elsewhere, five_folds, groups, measured, whole_row
+from measured import elsewhere, five_folds, groups, keep_predictions, measured, whole_row
 from uol.cli.experiment import KINDS as OFFERED
 from uol.errors import CallError, UolError
+from uol.experiments.document import block
 from uol.experiments.figures import groups_of_rows
+from uol.experiments.kept_predictions import kept_path
 from uol.experiments.plans import PLANS
 from uol.experiments.rows import Source, find_source, table_names
 from uol.experiments.summary_tables import CHOSEN_ON
@@ -22,7 +24,8 @@ def test_the_command_offers_every_table():
         view("best", Source())
 
 
-ELSEWHERE = ("anchoring", "coverage", "means", "gains", "settings", "duplicates")  # of something else than folds
+# Of something else than folds, or of kept predictions.
+ELSEWHERE = ("anchoring", "coverage", "means", "gains", "settings", "duplicates", "headline")
 
 
 @pytest.mark.parametrize("kind", [*(kind for kind in KINDS if kind not in ELSEWHERE), *OLD_NAMES])
@@ -170,13 +173,29 @@ def test_some_rows_alone():
         source.only(["strong"])
 
 
-def test_the_headline_says_what_each_recipe_was_chosen_on():
+def test_the_headline_says_what_each_recipe_was_chosen_on(tmp_path):
     results = [result for name in ("distilled", "fast", "mine", "paper") for result in whole_row(recipe=name)]
-    rows, columns = view("headline", Source(results))
+    keep_predictions(tmp_path, results)
+    rows, columns = view("headline", Source(results, folder=tmp_path))
     assert [row["what"].split(":")[0] for row in rows] == ["published", "`paper`", "`fast`", "`distilled`"]
     assert (rows[0]["pc"], rows[0]["transfer_mebeauty"]) == (0.9240, 0.5532)
     assert [row["chosen_on"] for row in rows[1:]] == [CHOSEN_ON[name] for name in ("paper", "fast", "distilled")]
     assert list(columns)[-1] == "chosen_on"
+
+
+def test_a_row_without_all_its_predictions_is_no_headline(tmp_path):
+    results = [result for name in ("paper", "fast") for result in whole_row(recipe=name)]
+    source = Source(results, folder=tmp_path)
+    keep_predictions(tmp_path, results)
+    assert view("earlier", source).rows == []
+    assert "All rows have their predictions." in block("earlier", source)
+    for lost in ("", "mebeauty"):
+        keep_predictions(tmp_path, results)
+        kept_path(tmp_path / results[-1].file_name, lost).unlink()
+        names = [[row["what"].split(":")[0] for row in view(kind, source).rows] for kind in ("headline", "earlier")]
+        assert names == [["published", "`paper`"], ["`fast`"]]
+    assert view("headline", source).columns == view("earlier", source).columns
+    assert "No row has all its predictions." in block("headline", source.only(["fast"]))
 
 
 def test_groups_are_drawn_with_their_intervals():

@@ -270,4 +270,15 @@ def test_the_results_of_this_project_follow_from_their_predictions():
     done = verify(RESULTS)
     assert done.problems == []
     assert all("-paper-small" in name for name in done.partly)  # of these, predictions on MEBeauty are not kept
-    assert any(name.startswith("scut-fbp5500/uol-paper-fold") for name in done.verified)
+    shown = {name: headlines(RESULTS.parent / name) for name in ("README.md", "docs/results.md")}
+    assert all("paper" in recipes for recipes in shown.values())
+    for recipe in set().union(*shown.values()):
+        used = [r for r in find_source(RESULTS, "scut-fbp5500").results if r.recipe == recipe and r.seed == 0]
+        assert len(used) == 5
+        assert {f"scut-fbp5500/{Path(r.file_name).stem}" for r in used} <= set(done.verified)
+
+
+def headlines(document):
+    """The recipes that a document's headline tables show."""
+    tables = re.findall(r"<!-- table: scut-fbp5500 headline .*?<!-- end -->", document.read_text(), flags=re.S)
+    return set(re.findall(r"^\| `(.*?)`", "".join(tables), flags=re.M))

@@ -28,6 +28,8 @@ _EMPTY = {
     "seeds": "No split was run with more than one seed.",
     "transfer": "No result on another data set.",
     "panels": "No network was trained on several panels.",
+    "headline": "No row has all its predictions.",
+    "earlier": "All rows have their predictions.",
     "differences": "No two rows to compare.",
     "makeup": "No result on pairs with and without make-up.",
 }

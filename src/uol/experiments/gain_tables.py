@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from uol.experiments.comparing import differences
+from uol.experiments.comparing import RowDifference, differences
+from uol.experiments.kept_predictions import kept_words
 from uol.experiments.plans import PlanRow
 from uol.experiments.rows import Cells, Interval, Source, View, mean, used_results
 from uol.reports.formats import format_interval
@@ -48,29 +49,55 @@ def gain_rows(source: Source) -> list[GainRow]:
     made = []
     for used in (row for row in kept if row):
         key = used[0].method, used[0].recipe
-        own, there = (
-            Gain(gap["difference"], gap["interval"]) if (gap := by_row.get((*key, data))) else Gain(None, None)
-            for data in (plan.trained_on, _ELSEWHERE)
-        )
+        own, there = (_gain(by_row, (*key, data)) for data in (plan.trained_on, _ELSEWHERE))
         made.append(GainRow(plan.rows[plan.order(*key)], used, own, there))
     return made
 
 
 def gains_table(source: Source) -> View:
-    """Each row's figures, and its gains in PC, over the row before or the plan's reference."""
+    """Each row's figures, and its gains in PC, over the row before or the plan's reference.
+
+    Where rows gain over the row before, all steps together follow: as far as predictions are kept, and to the end.
+    """
     rows: list[Cells] = []
-    for row in gain_rows(source):
+    found = gain_rows(source)
+    for row in found:
         there = [r.transfer[_ELSEWHERE].pc for r in row.used if _ELSEWHERE in r.transfer]
         cells: Cells = {"what": row.row.label, "recipe": row.row.recipe, "folds": len(row.used)}
         cells |= {"pc": mean(r.metrics.pc for r in row.used), "mae": mean(r.metrics.mae for r in row.used)}
-        cells |= {"gain_pc": row.own.value, "interval_pc": format_interval(row.own.ends, signed=True)}
-        cells |= {"elsewhere": mean(there), "gain_elsewhere": row.elsewhere.value}
-        cells |= {"interval_elsewhere": format_interval(row.elsewhere.ends, signed=True)}
-        rows.append(cells)
+        cells |= {"elsewhere": mean(there), "kept": kept_words(row.used, source.folder)}
+        rows.append(cells | _gains(row))
     columns = {"what": "", "folds": "folds", "mae": "MAE", "pc": "PC", "gain_pc": "gain", "interval_pc": "95 %",
                "elsewhere": f"PC on {_ELSEWHERE}", "gain_elsewhere": "gain",
-               "interval_elsewhere": "95 %"}  # fmt: skip
-    return View(rows, columns)
+               "interval_elsewhere": "95 %", "kept": "predictions kept"}  # fmt: skip
+    return View([*rows, *_together(source, found)], columns)
+
+
+def _together(source: Source, rows: Sequence[GainRow]) -> list[Cells]:
+    """The gains of the last row with predictions over the first row, and those of the last row."""
+    if source.plan is None or source.plan.reference is not None or not rows:
+        return []
+    kept = [place for place, row in enumerate(rows) if kept_words(row.used, source.folder) == "yes"]
+    found: list[Cells] = []
+    for place in sorted({kept[-1] if kept and kept[0] == 0 else 0, len(rows) - 1}):
+        if place > 1:
+            both = [*rows[0].used, *rows[place].used]
+            gaps = {gap["tested_on"]: gap for gap in differences(both, source.plan) if gap["figure"] == "PC"}
+            last = rows[place]._replace(own=_gain(gaps, source.plan.trained_on), elsewhere=_gain(gaps, _ELSEWHERE))
+            which = f"all {place}" if place == len(rows) - 1 else f"the first {place}"
+            cells: Cells = {"what": f"{which} steps together", "folds": len(last.used)}
+            found.append(cells | {"kept": kept_words(both, source.folder)} | _gains(last))
+    return [dict.fromkeys(("recipe", "pc", "mae", "elsewhere")) | cells for cells in found]
+
+
+def _gain(gaps: Mapping[Any, RowDifference], key: Any) -> Gain:
+    return Gain(gaps[key]["difference"], gaps[key]["interval"]) if key in gaps else Gain(None, None)
+
+
+def _gains(row: GainRow) -> Cells:
+    cells: Cells = {"gain_pc": row.own.value, "interval_pc": format_interval(row.own.ends, signed=True)}
+    cells |= {"gain_elsewhere": row.elsewhere.value}
+    return cells | {"interval_elsewhere": format_interval(row.elsewhere.ends, signed=True)}
 
 
 class Setting(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +59,17 @@ def keep_tables(result: Path, tables: Mapping[str, pd.DataFrame], replace: bool)
         stale = {kept_path(result), *result.parent.glob(f"{FOLDER}/{result.stem}-on-*.csv.gz")}
         for path in stale - {kept_path(result, name) for name in tables}:
             path.unlink(missing_ok=True)
+
+
+def kept_words(results: Sequence[Result], folder: Path | None) -> str:
+    """Whether all predictions of a row's results are kept in their folder: yes, no, or where they are not."""
+    if folder is None:
+        return "no"
+    asked = [(folder / r.file_name, name) for r in results for name in ("", *r.transfer, *(r.beside or {}))]
+    missing = {name for path, name in asked if not kept_path(path, name).is_file()}
+    if not missing:
+        return "yes"
+    return "no" if "" in missing else f"not on {', '.join(sorted(missing))}"
 
 
 def read_kept(result: Path, tested_on: str = "") -> pd.DataFrame | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from uol.experiments.kept_predictions import kept_words
 from uol.experiments.plans import BEST, DISTILLED, FAST, PAPER, PLANS, STRONG
 from uol.experiments.published import elsewhere
-from uol.experiments.rows import Cells, Row, Source, View, make_rows
+from uol.experiments.rows import Cells, Row, Source, View, make_rows, used_results
 
 FIVE = 5  # folds, as the published figures have
 _SHOWN = {PAPER, STRONG, BEST, DISTILLED, FAST}
@@ -12,7 +13,7 @@ _PLANNED = {row.key for plan in PLANS.values() for row in plan.rows if row.recip
 _SUPERSEDED = {"strong-beta-0.1", "distilled-pair"}  # recipes as they were
 _AGAIN = ("-again", "-third")  # behind a recipe's name: trained once more with the same settings
 
-# The rows of the headline table, and the images that were looked at when their settings were chosen.
+# The rows of the headline and of the table after it, and the images looked at when their settings were chosen.
 CHOSEN_ON: dict[str, str] = {
     PAPER: "none",
     "paper-calibrated": "none",
@@ -79,15 +80,28 @@ def brief_table(source: Source) -> View:
 
 
 def headline_table(source: Source) -> View:
-    """The published row, then ours in the order of `CHOSEN_ON`, each with the data that its settings were chosen on."""
+    """The published row, then ours whose every figure `verify` computes again, in the order of `CHOSEN_ON`.
+
+    Each has the data that its settings were chosen on.
+    """
+    return _by_predictions(source, kept=True)
+
+
+def earlier_table(source: Source) -> View:
+    """The other rows of `CHOSEN_ON`: some of their predictions are not kept."""
+    return _by_predictions(source, kept=False)
+
+
+def _by_predictions(source: Source, kept: bool) -> View:
     columns = {"what": "", "pc": "PC", "mae": "MAE", "rmse": "RMSE"}
-    found = {row["recipe"]: row for row in make_rows(source.results) if row["recipe"] in CHOSEN_ON}
+    both = zip(make_rows(source.results), used_results(source.results), strict=True)
+    found = {row["recipe"]: row for row, used in both if (kept_words(used, source.folder) == "yes") is kept}
     rows: list[Cells] = []
     for recipe, chosen_on in CHOSEN_ON.items():
         if (row := found.get(recipe)) is None:
             continue
         columns |= {f"transfer_{name}": f"PC on {name}" for name in row["transfer"]}
-        if not rows and row["paper"] is not None:
+        if kept and not rows and row["paper"] is not None:
             rows.append({"what": "published", **_paper(row), "chosen_on": "unknown"})
         networks = f", {row['ensemble']} networks" if row["ensemble"] > 1 else ""
         what = f"`{recipe}`{networks}{_KNOWN_AS.get(recipe, '')}"

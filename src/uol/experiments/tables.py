@@ -34,7 +34,7 @@ from uol.experiments.rows import (
     used_results,
     who,
 )  # fmt: skip
-from uol.experiments.summary_tables import FIVE, brief_table, headline_table, standing_rows
+from uol.experiments.summary_tables import FIVE, brief_table, earlier_table, headline_table, standing_rows
 from uol.ratings.metrics import share_interval
 from uol.reports.formats import format_interval
 from uol.runs.bootstrap import mean_of
@@ -305,6 +305,7 @@ KINDS: dict[str, Callable[[Source], View]] = {
     "headline": headline_table,
     "brief": brief_table,
     "figures": _figures,
+    "earlier": earlier_table,
     "folds": _folds,
     "seeds": _seeds,
     "transfer": _elsewhere,
