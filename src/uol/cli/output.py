@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import combining, east_asian_width
 
 from uol.errors import CallError
 from uol.storage.files import check_output, plain
@@ -70,23 +71,46 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-    """Print rows under `columns` (key → heading); numbers to four digits, what is undefined as a dash."""
+    """Print rows under `columns` (key → heading); numbers to four digits, what is undefined as a dash.
+
+    A terminal folds what is too wide for it; elsewhere each row is one line.
+    """
+    from uol.reports.formats import cell
+
+    numeric = [any(isinstance(row.get(key), int | float) for row in rows) for key in columns]
+    cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
+    if not sys.stdout.isatty():
+        print(_aligned([list(columns.values()), *cells], numeric))
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from uol.reports.formats import cell
-
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for key, heading in columns.items():
-        numeric = any(isinstance(row.get(key), int | float) for row in rows)
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell(key, row.get(key))) for key in columns))  # as it is: a file may be called [red].png
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table)
+    for heading, right in zip(columns.values(), numeric, strict=True):
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))  # as it is: a file may be called [red].png
+    Console().print(table)
+
+
+def _aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Lines of cells under one another, some columns aligned on the right; a question mark for what has no print."""
+    shown = [["".join(one if one.isprintable() else "?" for one in cell) for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
+    lines = []
+    for row in shown:
+        spaces = [" " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
+        padded = [space + cell if end else cell + space for cell, space, end in zip(row, spaces, right, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Columns that a text takes: characters of East Asia take two, accents that combine none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 @contextmanager
