@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
@@ -22,6 +22,7 @@ from uol.ratings.reliability import (
     one_way_icc_from_counts,
     rater_table,
     reliability,
+    spearman_brown,
     split_half,
     split_half_from_counts,
 )
@@ -252,6 +253,15 @@ def test_split_half_undefined(matrix: np.ndarray) -> None:
 def test_split_half_of_two_opposed_raters() -> None:
     result = split_half(np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0]]))
     assert result.correlation == pytest.approx(-1)
+    assert math.isnan(result.spearman_brown)
+
+
+@pytest.mark.parametrize(
+    ("correlation", "whole"),
+    [(1, 1), (0.5, 2 / 3), (0, 0), (-0.2, -0.5), (-1 / 3 - 1e-12, -1), (-0.34, NAN), (-1 + 1e-15, NAN), (-1, NAN)],
+)
+def test_spearman_brown_is_a_correlation_or_nothing(correlation: float, whole: float) -> None:
+    assert spearman_brown(correlation) == pytest.approx(whole, nan_ok=True)
 
 
 def test_split_half_needs_a_draw() -> None:
@@ -399,6 +409,7 @@ def test_reliability_is_ready_for_json() -> None:
 
 
 @given(gappy(), st.floats(-100, 100), st.floats(0.1, 50))
+@example(np.array([[3, 5, 1, NAN], [3, NAN, 3, NAN], [4, NAN, NAN, 1]]), 0.0, 3.0)  # halves correlate by −1
 @settings(max_examples=examples(50), deadline=None)
 def test_reliability_is_the_same_on_any_linear_scale(matrix: np.ndarray, shift: float, factor: float) -> None:
     ratings = as_ratings(matrix)

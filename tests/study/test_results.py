@@ -118,6 +118,14 @@ def test_reliability_rises_with_people():
     assert many["spearman_brown"] == pytest.approx(2 * many["split_half"] / (1 + many["split_half"]))
 
 
+@pytest.mark.parametrize("correlation", [-1 + 1e-15, -0.5])
+def test_halves_that_disagree_predict_nothing(monkeypatch, correlation):
+    study = study_of(4)
+    monkeypatch.setattr("uol.study.results._split_half", lambda *_: correlation)
+    found = study_reliability(Results(study, simulate_answers(study, draw_values(4, 1.0, np.random.default_rng(0)), 4)))
+    assert (found["split_half"], found["spearman_brown"]) == (correlation, None)
+
+
 def test_ratings_have_their_reliability_and_means():
     study = study_of(5, "ratings")
     answers = [answer((k,), min(k + 1 + (j % 2), 7), f"p{j}") for k in range(5) for j in range(4)]

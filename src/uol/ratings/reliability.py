@@ -23,6 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 LEVELS_OF_MEASUREMENT = ("nominal", "ordinal", "interval", "ratio")
 _MIN_CORRELATED = 3  # any two points lie on a line, so a correlation over two images says nothing
+_LEAST_CORRELATION = -1 / 3 - 1e-9  # of halves whose Spearman-Brown is at least −1, up to rounding
 _MAX_COINCIDENCE_CELLS = 2**25  # images × values² that the krippendorff package holds at once: 256 MB a copy
 
 
@@ -42,7 +43,7 @@ class IntraclassCorrelation(NamedTuple):
 
 
 class SplitHalf(NamedTuple):
-    """Mean correlation of two halves of the panel, and the prediction for the whole panel."""
+    """Mean correlation of two halves of the panel, and the prediction for the whole panel, `spearman_brown` of it."""
 
     correlation: float
     spearman_brown: float
@@ -154,7 +155,7 @@ def krippendorff_alpha_from_counts(counts: npt.ArrayLike, levels: npt.ArrayLike,
 def split_half(matrix: Floats, draws: int = 100, seed: int = 0) -> SplitHalf:
     """Correlation of the image means of two random halves of the raters, over the images both halves rated.
 
-    The Pearson correlation r is averaged over `draws` random halves; the whole panel's is 2r / (1 + r).
+    The Pearson correlation r is averaged over `draws` random halves; the whole panel's is `spearman_brown(r)`.
 
     >>> rng = np.random.default_rng(0)
     >>> ratings = rng.normal(size=(50, 1)) + rng.normal(size=(50, 12))
@@ -201,6 +202,17 @@ def split_half_from_counts(counts: npt.ArrayLike, levels: npt.ArrayLike, draws: 
     return _split_half(_correlate_columns(first, second, np.ones(first.shape, bool), values), draws)
 
 
+def spearman_brown(correlation: float) -> float:
+    """The correlation 2r / (1 + r) of a whole panel with another such panel, from that of its halves.
+
+    NaN where it would be below −1, as of halves that correlate by less than −1/3: no correlation is.
+
+    >>> spearman_brown(0.5), spearman_brown(-0.5)
+    (0.6666666666666666, nan)
+    """
+    return 2 * correlation / (1 + correlation) if correlation >= _LEAST_CORRELATION else np.nan
+
+
 def rater_table(ratings: Ratings) -> pd.DataFrame:
     """One row per rater: count, leniency, agreement and spread.
 
@@ -225,7 +237,7 @@ def rater_table(ratings: Ratings) -> pd.DataFrame:
 
 
 def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
-    """Every reliability of a panel, ready for JSON: None where one is not defined.
+    """Every reliability of a panel, ready for JSON: None where one is not defined, as Spearman-Brown below −1 is not.
 
     `adjusted_pc` is the correlation of the images' means with those adjusted for their raters' leniency: below 1, who
     rated an image shows in its mean. None where some raters share no images, by any chain, with the others.
@@ -265,7 +277,7 @@ def _correlate_columns(x: Floats, y: Floats, used: Bools, ratings: Floats) -> Fl
 def _split_half(correlations: Floats, draws: int) -> SplitHalf:
     defined = correlations[~np.isnan(correlations)]
     r = float(defined.mean()) if defined.size else np.nan
-    return SplitHalf(r, 2 * r / (1 + r) if r > -1 else np.nan, draws)
+    return SplitHalf(r, spearman_brown(r), draws)
 
 
 def _intraclass(image: float, rater: float, residual: float, sizes: npt.NDArray[Any]) -> IntraclassCorrelation:

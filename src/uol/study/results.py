@@ -17,7 +17,7 @@ import pandas as pd
 from uol.errors import UolError
 from uol.order.order import Order
 from uol.ratings.ratings import Ratings
-from uol.ratings.reliability import krippendorff_alpha, reliability
+from uol.ratings.reliability import krippendorff_alpha, reliability, spearman_brown
 from uol.runs.makeup import AGREEING
 from uol.study.answers import Answer
 from uol.study.folder import Study
@@ -158,7 +158,8 @@ def study_reliability(results: Results, seed: int = 0) -> dict[str, float | None
     """How far people agree.
 
     Ratings: every figure of `ratings.reliability`. Votes: Krippendorff's alpha of outcomes (nominal), and the
-    correlation of the scales of two halves of the participants, with the prediction for all of them (Spearman-Brown).
+    correlation of the scales of two halves of the participants, with the prediction for all of them (Spearman-Brown),
+    None where that would be below −1.
     """
     if results.ratings is not None:
         return reliability(results.ratings, seed)
@@ -168,7 +169,7 @@ def study_reliability(results: Results, seed: int = 0) -> dict[str, float | None
     values = {
         "krippendorff_alpha": krippendorff_alpha(_outcome_matrix(results.votes), "nominal"),
         "split_half": r,
-        "spearman_brown": 2 * r / (1 + r) if r > -1 else np.nan,
+        "spearman_brown": spearman_brown(r),
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
 
