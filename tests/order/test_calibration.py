@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 
-from uol.order.calibration import NEW_PANEL, NORMAL_95, Calibration, calibrate
+from uol.order.calibration import NEW_PANEL, NORMAL_95, Calibration, _spread, calibrate
 
 
 def simulate(n, seed, floor=0.2, scale=3.0, slope=1.1, intercept=-0.3, heavy=False):
@@ -69,6 +70,29 @@ def test_degenerate_errors():
     assert np.isfinite(perfect.half_width([0.1])).all()
     constant = calibrate(np.linspace(1, 5, 50), np.full(50, 3.0), np.full(50, 0.1))
     assert np.isfinite(constant.value([3.0], (1, 5))).all()
+
+
+@pytest.mark.parametrize("none", [0.0, 0.3, 0.6, 0.9])
+def test_the_spread_is_the_likeliest_where_many_standard_errors_are_nothing(none):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        error = rng.uniform(0.03, 0.3, 60) * (rng.random(60) >= none)
+        residual = rng.standard_normal(60) * np.hypot(rng.uniform(0, 4) * error, rng.uniform(0.1, 0.5))
+
+        def unlikely(spread, residual=residual, error=error):
+            variance = (spread[0] * error) ** 2 + spread[1] ** 2
+            return (np.log(variance) + residual**2 / variance).mean() / 2
+
+        starts, bounds = [(0.1, 0.1), (0.1, 0.5), (1.0, 0.3), (4.0, 0.1)], [(0, 15), (0.02, 5)]
+        theirs = min(scipy.optimize.minimize(unlikely, start, bounds=bounds).fun for start in starts)
+        assert unlikely(_spread(residual, error)) <= theirs + 1e-6
+
+
+def test_standard_errors_of_nothing_leave_intervals_of_one_width():
+    truth, raw, _ = simulate(100, 4, floor=0.3, scale=0.0)
+    found = calibrate(truth, raw, np.zeros(100))
+    assert found.scale == 0
+    assert found.half_width([0.0, 0.1]) == pytest.approx([1.96 * 0.3] * 2, rel=0.25)
 
 
 def test_values_stay_inside_the_bounds():

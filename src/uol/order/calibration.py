@@ -202,9 +202,13 @@ def _slope(x: Floats, y: Floats, diagonal: int = 0) -> float:
 
 
 def _spread(residual: Floats, error: Floats) -> tuple[float, float]:
-    """scale and floor that maximise the Gaussian likelihood of residuals with variance (scale·error)² + floor²."""
+    """scale and floor that maximise the Gaussian likelihood of residuals with variance (scale·error)² + floor².
+
+    Standard errors may be 0, most of them too: their unit is the median of the others. If all are, so is `scale`.
+    """
     typical = float(np.sqrt(np.square(residual).mean())) or 1e-6
-    middle = max(float(np.median(error)), 1e-12)
+    some = error[error > 0]
+    middle = max(float(np.median(some)), 1e-12) if some.size else 1.0
     relative, unit = np.square(residual / typical), np.square(error / middle)
 
     def negative(squares: Floats) -> Slopes:
@@ -216,7 +220,7 @@ def _spread(residual: Floats, error: Floats) -> tuple[float, float]:
         gradient = np.array([(by_variance * unit).mean(), by_variance.mean()]) / 2
         return float((np.log(variance) + relative / variance).mean() / 2), gradient, expected
 
-    low, high = np.array([0.0, 0.05**2]), np.array([100.0, 100.0])
+    low, high = np.array([0.0, 0.05**2]), np.array([100.0 if some.size else 0.0, 100.0])
     found = [minimise(negative, np.square(start), low, high) for start in ((0.3, 0.9), (0.9, 0.3))]
     scale, floor = np.sqrt(min(found, key=lambda squares: negative(squares)[0]))
     return float(scale) * typical / middle, float(floor) * typical
