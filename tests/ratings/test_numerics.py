@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import optimize, special
+from scipy import optimize, special, stats
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -39,6 +39,12 @@ def test_quantiles_of_the_normal_are_those_of_scipy():
 def test_quantiles_of_student_are_those_of_scipy(p):
     freedom = np.array([[0, 1, 2, 3, 4, 5, 8], [9, 30, 59, 5499, 100_000, np.inf, np.nan]])
     np.testing.assert_allclose(student_quantile(freedom, p), special.stdtrit(freedom, p), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("tail", [0.0228, 1e-6, 1e-12, 1e-15, 2**-53])
+def test_quantiles_of_student_far_out_are_those_of_scipy(tail):
+    freedom, p = np.array([1, 2, 3, 8, 59, 5499, np.inf]), 1 - tail
+    np.testing.assert_allclose(student_quantile(freedom, p), stats.t.isf(1 - p, freedom), rtol=1e-9)
 
 
 def test_a_quantile_of_student_below_the_median_is_refused():

@@ -14,6 +14,8 @@ Slopes: TypeAlias = tuple[float, Floats, Floats]
 """A function's value, its gradient (p,) and a positive definite Hessian (p, p), exact or near it."""
 
 _HALVINGS = 40  # of a step that does not descend
+_FAR_OUT = 2.0  # from where a continued fraction of so many terms has a Student's tail to 12 digits
+_TERMS = 150
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -62,16 +64,32 @@ def student_quantile(freedom: npt.ArrayLike, p: float) -> Floats:
 
 
 def _student_quantile(freedom: int, p: float) -> float:
-    """By Newton's steps from the normal's quantile: the distribution is concave, so each stays below the root."""
+    """By Newton's steps from the normal's quantile: the tail is convex, so each stays below the root."""
     log_peak = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(math.pi * freedom) / 2
     t = float(normal_quantile(p))
     for _ in range(100):
         density = math.exp(log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom))
-        step = (2 * p - 1 - _within(t, freedom)) / (2 * density)
+        step = (_student_tail(t, freedom, density) - (1 - p)) / density
         t += step
         if abs(step) <= 1e-13 * max(t, 1.0):
             break
     return t
+
+
+def _student_tail(t: float, freedom: int, density: float) -> float:
+    """The probability of more than t, from the density there, to the same digits however small it is.
+
+    Far out it is the continued fraction of the incomplete beta function (Abramowitz and Stegun 1964, 26.5.8).
+    """
+    if t < _FAR_OUT:
+        return (1 - _within(t, freedom)) / 2
+    a, x = freedom / 2, freedom / (freedom + t * t)
+    fraction = 1.0
+    for m in range(_TERMS, -1, -1):
+        even = (m + 1) * (-0.5 - m) / ((a + 2 * m + 1) * (a + 2 * m + 2))
+        odd = -(a + m) * (a + m + 0.5) / ((a + 2 * m) * (a + 2 * m + 1))
+        fraction = 1 + odd * x / (1 + even * x / fraction)
+    return density * t / freedom / fraction
 
 
 def _within(t: float, freedom: int) -> float:
