@@ -630,6 +630,11 @@ def test_cache_does_not_read_large_files_whole(tmp_path, monkeypatch):
     assert place.name == hashlib.sha256(b"3 256 " + bytes(32 << 20)).hexdigest()
 
 
+def test_a_cache_without_a_folder_is_refused():
+    with pytest.raises(CallError, match=r"^the folder of the face cache is empty; name a folder$"):
+        FaceCache("")
+
+
 def test_cache_answers_by_content(tmp_path, finder):
     cache = FaceCache(tmp_path / "cache", size=16)
     first = cache.get(picture(tmp_path / "a.png", 100))

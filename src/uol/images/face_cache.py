@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from uol.errors import ImageError, UolError
+from uol.errors import CallError, ImageError, UolError
 from uol.images.faces import AlignedFace, Face, FaceError, find_face, no_face
 from uol.images.packages import opencv
 from uol.images.read import ImageLike, check_file, read_image
@@ -47,6 +47,8 @@ class FaceCache:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, size: int = 256) -> None:
+        if folder is not None and not os.fspath(folder):  # `Path` would take it for the current folder
+            raise CallError("the folder of the face cache is empty; name a folder")
         self.folder = (default_folder() if folder is None else Path(folder)) / "faces"
         self.size = size
         self._writable = True
