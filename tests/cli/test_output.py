@@ -36,6 +36,29 @@ def test_slow_work_says_something_every_minute(clock, capsys):
     assert capsys.readouterr().err.splitlines() == ["training: 2 of 100, loss 0.5", "training: 4 of 100, loss 0.5"]
 
 
+def test_a_second_kind_of_work_begins_again(clock, capsys):
+    lines = ProgressLines("reading", 100, clock)
+    for done in range(0, 101, 10):
+        clock.now += 8
+        lines.update(done)
+    for done in range(0, 101, 10):
+        clock.now += 8
+        lines.update(done, title="aligning")
+    said = capsys.readouterr().err.splitlines()
+    assert said[:5] == [f"reading: {done} of 100" for done in (10, 30, 50, 70, 90)]
+    assert said[5:] == [f"aligning: {done} of 100" for done in (20, 40, 60, 80)]
+
+
+def test_a_bar_begins_again_with_a_second_kind_of_work(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bar("reading", 7) as update:
+        update(7)
+        update(3, title="aligning")
+    said = capsys.readouterr().err
+    assert said.index("reading") < said.index("aligning") < said.rindex("3/7")
+
+
 def test_short_work_says_nothing_in_a_pipe(capsys):
     with progress_bar("reading", 3) as update:
         for done in range(4):

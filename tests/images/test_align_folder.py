@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 
 import numpy as np
 import pytest
@@ -97,6 +98,35 @@ def test_another_size_and_a_lost_or_broken_face_are_made_anew(looked, photograph
         assert read_image(tmp_path / "out" / name).size == (32, 32)
     align_into(tmp_path / "out", photographs, NAMES, 48)
     assert read_image(tmp_path / "out" / "women" / "c.png").size == (48, 48)
+
+
+def test_reading_the_photographs_is_progress_too(looked, photographs, tmp_path):
+    calls = []
+    for _ in range(2):
+        align_into(
+            tmp_path / "out", photographs, NAMES, 32,
+            progress=lambda *call: calls.append(("aligned", *call)),
+            reading=lambda *call: calls.append(("read", *call)),
+        )  # fmt: skip
+    read = [("read", k, 4) for k in (1, 2, 3, 4)]
+    assert calls == [*read, *(("aligned", k, 4) for k in (1, 2, 3, 4)), *read, ("aligned", 4, 4)]  # one has no face
+
+
+def test_a_stop_while_photographs_are_read_does_not_wait_for_all(photographs, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    seen, place = [], face_cache.FaceCache.place
+
+    def slow(self, image):
+        seen.append(image)
+        time.sleep(0.01)
+        return place(self, image)
+
+    monkeypatch.setattr(face_cache.FaceCache, "place", slow)
+    with pytest.raises(KeyboardInterrupt):
+        align_into(tmp_path / "out", photographs[:1] * 500, [f"{k}.jpg" for k in range(500)], 32, reading=stop)
+    assert len(seen) < 250
 
 
 @pytest.mark.parametrize("text", ["image,score\na.jpg,3\n", "image,face,problems\na.jpg\n", "\0"])

@@ -238,8 +238,11 @@ def align(
     from uol.images.align_folder import align_into
 
     images, names = chosen.photographs(out, say)
-    with progress_bar("aligning", len(names)) as update:
-        rows = align_into(out, images, names, size, lambda done, _: update(done))
+    with progress_bar("reading", len(names)) as update:
+        rows = align_into(
+            out, images, names, size,
+            progress=lambda done, _: update(done, title="aligning"), reading=lambda done, _: update(done),
+        )  # fmt: skip
     failed = [row._asdict() for row in rows if row.face is None]
     unreadable = sum(row.unreadable for row in rows)
     counts = {

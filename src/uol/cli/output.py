@@ -117,7 +117,7 @@ def _width(text: str) -> int:
 def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
     """A bar with rate and time left on a terminal, a line now and then in a pipe; call it with steps done and a word.
 
-    `title` is a verb: scoring, reading drawn.
+    `title` is a verb: scoring, reading drawn. Another one, `title=` of a call, begins again.
     """
     if not sys.stderr.isatty():
         yield ProgressLines(title, total).update
@@ -139,7 +139,9 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total, word="")
 
-        def update(done: int, word: str = "") -> None:
+        def update(done: int, word: str = "", title: str = title) -> None:
+            if title != bar.tasks[0].description:
+                bar.reset(task, description=title)
             bar.update(task, completed=done, word=word)
 
         yield update
@@ -152,9 +154,11 @@ class ProgressLines:
         self._title, self._total, self._clock = title, total, clock
         self._said_at, self._said = clock(), 0
 
-    def update(self, done: int, word: str = "") -> None:
+    def update(self, done: int, word: str = "", title: str | None = None) -> None:
         """Print a line if it is time for one."""
         now = self._clock()
+        if title is not None and title != self._title:
+            self._title, self._said_at, self._said = title, now, 0
         waited, little = now - self._said_at, done - self._said < self._total / 10
         if done >= self._total or waited < (_AT_LEAST_EVERY if little else _EVERY):
             return

@@ -48,19 +48,22 @@ def align_into(
     names: Sequence[str],
     size: int = 256,
     progress: Callable[[int, int], None] | None = None,
+    reading: Callable[[int, int], None] | None = None,
 ) -> list[FaceRow]:
     """Write the aligned face of each image to `out` under its name, and `faces.csv` with a row for each.
 
     Faces that an earlier run wrote of the same content are not aligned again, so that a stopped run can be continued;
     failures are tried again. Rows of other photographs stay while their faces do, of any size. All faces are PNG files.
+
+    `reading(done, total)` is called as photographs are read to see whether they changed, then `progress(done, total)`.
     """
     folder = Path(out)
     faces = [Path(name).with_suffix(".png").as_posix() for name in names]
     _check_targets(folder, images, faces)
+    known = _read(folder / TABLE)
     cache = FaceCache(size=size)
-    with ThreadPoolExecutor(available_cores()) as pool:
-        digests = list(pool.map(partial(_digest, cache), images))
-    rows = {name: (row, kept) for name, (row, kept) in _read(folder / TABLE).items() if _face_size(folder, row)}
+    digests = _digests(cache, images, reading)
+    rows = {name: (row, kept) for name, (row, kept) in known.items() if _face_size(folder, row)}
     missing = [
         i for i, name in enumerate(names)
         if not digests[i] or name not in rows or rows[name][1] != digests[i] or rows[name][0].face != faces[i]
@@ -103,6 +106,19 @@ def _keep(folder: Path, name: str, face: str, result: AlignedFace | ImageError) 
             raise
         return FaceRow(name, None, str(error), unreadable=True)
     return FaceRow(name, face, "; ".join(result.problems))
+
+
+def _digests(cache: FaceCache, images: Images, reading: Callable[[int, int], None] | None) -> list[str]:
+    found = []
+    pool = ThreadPoolExecutor(available_cores())
+    try:
+        for digest in pool.map(partial(_digest, cache), images):
+            found.append(digest)
+            if reading is not None:
+                reading(len(found), len(images))
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C must not wait for all photographs
+    return found
 
 
 def _digest(cache: FaceCache, image: ImageLike) -> str:
