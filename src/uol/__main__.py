@@ -1,5 +1,34 @@
-"""`python -m uol` is `uol`."""
+"""`uol`, also as `python -m uol`: the command line, and Ctrl-C while it is still being imported."""
 
-from uol.cli import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+import sys
+from types import FrameType
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Import and run the command line, which answers Ctrl-C itself once it runs."""
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is signal.default_int_handler:  # not where the process was started to ignore it
+        signal.signal(signal.SIGINT, _stop)
+    from uol.cli import main as run
+
+    try:
+        signal.signal(signal.SIGINT, usual)
+        run()
+    except KeyboardInterrupt:  # before or after all that `run` answers
+        _stop()
+
+
+def _stop(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
+    """Leave at once: nothing was begun, and an exception would come out of whatever is being imported."""
+    print("uol: interrupted", file=sys.stderr)
+    os._exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -51,6 +53,35 @@ def test_help_imports_nothing_heavy():
     assert result.stdout.strip().endswith("heavy: []")
     for command in ("demo", "data", "train", "evaluate", "report", "experiment", "score", "compare", "rank", "anchor"):
         assert command in result.stdout
+
+
+EARLY = ["uol.cli", "typer", "uol.cli.data", "pydantic", "uol.cli.train", "uol.storage.cores"]
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupts:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+
+interrupted = sys.argv.pop()
+sys.argv += ["data", "list"]
+sys.meta_path.insert(0, Interrupts)
+from uol.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", EARLY)
+def test_ctrl_c_is_one_line_while_the_command_line_is_imported(module):
+    result = subprocess.run([sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "uol: interrupted\n")
+
+
+def test_the_script_is_the_main_that_answers_ctrl_c():
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"uol": "uol.__main__:main"}
 
 
 @pytest.mark.parametrize("command", ["demo", "train", "evaluate", "report", "score", "compare", "rank", "anchor"])
