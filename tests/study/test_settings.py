@@ -38,7 +38,8 @@ from uol.study.settings import RatingScale
         ({"question": {"en": 3}}, "question.en: must be a text, not 3"),
         ({"pairs": "adaptive"}, "pairs: must be an object: {name: value}, not 'adaptive'"),
         ({"stopping": {"interval": float("inf")}}, "stopping.interval: must be a finite number"),
-        ({"participant_parameter": "a b"}, "participant_parameter: must match"),
+        ({"participant_parameter": "a b"}, "participant_parameter: up to 64 letters, digits, _, . and -, not 'a b'"),
+        ({"participant_parameter": "a" * 65}, "participant_parameter: up to 64 letters"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(settings, problem):

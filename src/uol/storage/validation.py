@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -36,6 +37,7 @@ _WORDS = {  # in place of pydantic's, which are those of a programmer
     "int_parsing": "must be a whole number",
     "int_parsing_size": "has too many digits",
     "int_type": "must be a whole number",
+    "invalid_key": "no such field",
     "less_than": "must be below {lt}",
     "less_than_equal": "must be at most {le}",
     "list_type": "must be a list",
@@ -43,13 +45,16 @@ _WORDS = {  # in place of pydantic's, which are those of a programmer
     "missing": "is missing",
     "model_attributes_type": "must be an object: {{name: value}}",
     "model_type": "must be an object: {{name: value}}",
+    "named_tuple_type": "must be a list",
     "string_pattern_mismatch": "must match {pattern}",
     "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "is too short",
     "string_type": "must be a text",
     "too_long": "give at most {max_length}",
     "too_short": "give at least {min_length}",
     "tuple_type": "must be a list",
 }
+_IN_OUR_WORDS = {"removed_setting", "value_error"}
 _CHOICES = {"str", "int", "dict[str,str]"}  # where a value may be of several types, pydantic adds the one it tried
 
 
@@ -107,7 +112,7 @@ def first_problem(error: ValidationError) -> str:
     """The first problem that validation found, as `field: what is wrong`."""
     first = _nearest(error)
     message: str = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
+    if first["type"] in _IN_OUR_WORDS:
         return message
     words = _WORDS.get(first["type"])
     message = words.format(**first.get("ctx", {})) if words else message[0].lower() + message[1:]
@@ -115,8 +120,15 @@ def first_problem(error: ValidationError) -> str:
         return f"not readable as JSON ({message})"
     place, shown = "".join(f"{part}." for part in first["loc"] if part not in _CHOICES), first["input"]
     message = f"{place[:-1]}: {message}" if place else message
-    plain = isinstance(shown, str | int | float | None) and first["type"] != "extra_forbidden"
-    return message + (f", not {shown!r}" if plain else "")
+    plain = isinstance(shown, str | int | float | None) and first["type"] not in ("extra_forbidden", "invalid_key")
+    return message + (f", not {_as_written(shown)}" if plain else "")
+
+
+def _as_written(value: str | int | float | None) -> str:
+    """A value as JSON and YAML write it, without the middle of a long one."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return reprlib.repr(value)
 
 
 def _nearest(error: ValidationError) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
@@ -123,11 +124,18 @@ class StudySettings(_Part):
     break_every: Annotated[int, Field(gt=0)] | None = None
     seed: int = Field(0, ge=0, lt=2**32)
     resume: Resume = "resume"
-    participant_parameter: str = Field("PROLIFIC_PID", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+    participant_parameter: str = "PROLIFIC_PID"
     completion_code: str | None = None
     return_address: str | None = None
     store_addresses: bool = False
     stopping: Stopping = Stopping()
+
+    @field_validator("participant_parameter")
+    @classmethod
+    def _check_parameter(cls, name: str) -> str:
+        if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) is None:
+            raise ValueError(f"participant_parameter: up to 64 letters, digits, _, . and -, not {name[:80]!r}")
+        return name
 
     @field_validator("return_address")
     @classmethod

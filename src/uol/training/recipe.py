@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import reprlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cache
@@ -23,6 +22,7 @@ from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig, Settings, drop_legacy
 from uol.ratings.rated_images import Indices
 from uol.storage.settings_text import read_yaml
+from uol.storage.validation import first_problem
 
 
 class Augmentation(Settings):
@@ -250,16 +250,12 @@ def check_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         return Recipe.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        if first["type"] in ("value_error", "removed_setting"):
-            raise CallError(f"{source}: {first['msg'].removeprefix('Value error, ')}") from error
-        *path, last = first["loc"]
         if first["type"] == "extra_forbidden":
+            *path, last = first["loc"]
             groups = {kind.group: kind for kind in (ModelConfig, ScoringConfig, Augmentation)}
             known = groups[str(path[0])] if path else Recipe
             raise CallError(f"{source}: {_unknown(str(last), known.model_fields)}") from error
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"][0].lower() + first["msg"][1:]
-        raise CallError(f"{source}: {place}: {message}, not {reprlib.repr(first['input'])}") from error
+        raise CallError(f"{source}: {first_problem(error)}") from error
 
 
 def stored_recipe(settings: Mapping[str, Any], source: str) -> Recipe:
