@@ -30,6 +30,12 @@ def test_ids_and_files(folder):
     assert study.places == {"a": 0, "b": 1, "=c": 2}
 
 
+def test_files_in_another_encoding_are_refused_in_plain_words(folder):
+    (folder / "study.yaml").write_bytes("title: Schön".encode("latin-1"))
+    with pytest.raises(UolError, match=r"study.yaml: cannot be read \(not a text file in UTF-8\)$"):
+        open_study(folder)
+
+
 def test_given_pairs_and_people(folder):
     (folder / "study.yaml").write_text(SETTINGS + "pairs: {choice: given, table: pairs.csv}\n")
     (folder / "pairs.csv").write_text(pairs_text([("a", "b"), ("b", "=c")], ["007", "008"]))

@@ -294,3 +294,9 @@ def test_hostile_recipes_are_refused_in_one_line(tmp_path, text, words):
         load_recipe(str(tmp_path / "mine.yaml"))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 1500
+
+
+def test_a_recipe_in_another_encoding_is_refused_in_one_line(tmp_path):
+    (tmp_path / "mine.yaml").write_bytes("base: schön".encode("latin-1"))
+    with pytest.raises(CallError, match=r"mine.yaml: cannot be read \(not a text file in UTF-8\)$"):
+        load_recipe(str(tmp_path / "mine.yaml"))

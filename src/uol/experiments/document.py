@@ -15,6 +15,7 @@ from uol.errors import CallError, UolError
 from uol.experiments.rows import ARCHIVE, Source, find_source
 from uol.experiments.tables import OLD_NAMES, view
 from uol.reports.formats import markdown
+from uol.storage.files import why_unread
 
 END = "<!-- end -->"
 DOCUMENTS = {  # each with the folder, within that of the results, that its tables are made from
@@ -75,7 +76,7 @@ def rendered(document: Path, results: Path) -> str:
     except FileNotFoundError as error:
         raise CallError(f"{document}: not there; write one with lines <!-- table: NAME --> and {END}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UolError(f"{document}: cannot be read ({' '.join(str(error).split())})") from error
+        raise UolError(f"{document}: cannot be read ({why_unread(error)})") from error
 
     @functools.cache
     def source_of(name: str) -> Source:

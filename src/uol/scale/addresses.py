@@ -63,7 +63,7 @@ def write_whole(address: str, content: bytes) -> None:
         try:
             system.pipe_file(path, content)  # one request, which a store of objects finishes or forgets
         except Exception as error:
-            raise UolError(f"cannot write {address}: {_line(error)}") from error
+            raise UolError(f"cannot write {address}: {reason_of(error)}") from error
         return
     with replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -78,7 +78,7 @@ def names_in(folder: str) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     except Exception as error:
-        raise UolError(f"{folder}: cannot be listed ({_line(error)})") from error
+        raise UolError(f"{folder}: cannot be listed ({reason_of(error)})") from error
     return {one["name"].rsplit("/", 1)[-1]: one["size"] or 0 for one in found if one["type"] == "file"}
 
 
@@ -91,7 +91,7 @@ def delete(addresses: Iterable[str]) -> None:
         except FileNotFoundError:
             continue
         except Exception as error:
-            raise UolError(f"cannot delete {address}: {_line(error)}") from error
+            raise UolError(f"cannot delete {address}: {reason_of(error)}") from error
 
 
 def walk(folder: str) -> Iterator[str]:
@@ -108,9 +108,10 @@ def walk(folder: str) -> Iterator[str]:
     except FileNotFoundError:
         raise CallError(f"{folder}: no such folder") from None
     except Exception as error:
-        raise UolError(f"{folder}: cannot be listed ({_line(error)})") from error
+        raise UolError(f"{folder}: cannot be listed ({reason_of(error)})") from error
 
 
-def _line(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """The first line of an error, which of other packages may be long."""
     text = (str(error).splitlines() or [""])[0][:200]
     return text if isinstance(error, UolError) else f"{type(error).__name__}: {text}"

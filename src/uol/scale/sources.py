@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from uol.errors import CallError, UolError, counted
 from uol.images.paths import Report, expand_paths, iterate_images
 from uol.images.read import SUFFIXES
-from uol.scale.addresses import fetch, is_address, joined, locate, walk, write_whole
+from uol.scale.addresses import fetch, is_address, joined, locate, reason_of, walk, write_whole
 
 LIST_SUFFIXES = (".txt", ".lst")
 PARQUET = ".parquet"
@@ -169,7 +169,7 @@ def _read_list(name: str) -> Iterator[str]:
     except FileNotFoundError:
         raise CallError(f"{name}: no such list of images") from None
     except Exception as error:
-        raise UolError(f"{name}: the list cannot be read ({type(error).__name__}: {error})") from error
+        raise UolError(f"{name}: the list cannot be read ({reason_of(error)})") from error
 
 
 def write_list(pairs: Pairs, folder: str, part_size: int, before: int = 0) -> list[TableFile]:
@@ -220,7 +220,7 @@ def table_files(
         except FileNotFoundError:
             raise CallError(f"{address}: no such file") from None
         except Exception as error:
-            raise UolError(f"{address}: no readable Parquet file ({type(error).__name__}: {error})") from error
+            raise UolError(f"{address}: no readable Parquet file ({reason_of(error)})") from error
 
     files: list[TableFile] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:

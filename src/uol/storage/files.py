@@ -94,6 +94,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def why_unread(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file was not read, in a few words without its name."""
+    return "not a text file in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+
+
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: numpy's numbers as Python's, NaN and infinities as null."""
     if isinstance(value, Mapping):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from uol.errors import UolError
+from uol.storage.files import why_unread
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -93,7 +94,7 @@ def read_validated(kind: type[Model], path: Path) -> Model:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UolError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+        raise UolError(f"{path}: cannot be read ({why_unread(error)})") from error
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from uol.errors import CallError, UolError, counted
 from uol.storage.csv_text import csv_text, unguarded_rows
+from uol.storage.files import why_unread
 from uol.storage.settings_text import read_yaml
 from uol.storage.validation import first_problem
 from uol.study.settings import SIMILAR, StudySettings
@@ -90,7 +91,7 @@ def open_study(folder: str | os.PathLike[str]) -> Study:
     except FileNotFoundError:
         raise CallError(f"{path}: no {SETTINGS} in this folder; `uol study new` makes a study folder") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UolError(f"{source}: cannot be read ({error})") from error
+        raise UolError(f"{source}: cannot be read ({why_unread(error)})") from error
     settings = check_settings(read_yaml(text, str(source)), str(source))
     study = Study(path, settings, _read_images(path, settings), *_read_pairs(path, settings))
     check_study(study)
@@ -187,7 +188,7 @@ def _read_columns(source: Path, columns: tuple[str, ...]) -> list[tuple[int, lis
     except FileNotFoundError:
         raise CallError(f"{source}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UolError(f"{source}: cannot be read ({error})") from error
+        raise UolError(f"{source}: cannot be read ({why_unread(error)})") from error
     try:
         rows = unguarded_rows(csv.reader(text.splitlines()))
     except csv.Error as error:

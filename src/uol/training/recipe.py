@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 from uol.errors import CallError
 from uol.order.config import LEGACY, ModelConfig, ScoringConfig, Settings, drop_legacy
 from uol.ratings.rated_images import Indices
+from uol.storage.files import why_unread
 from uol.storage.settings_text import read_yaml
 from uol.storage.validation import first_problem
 
@@ -319,8 +320,8 @@ def _find(name: str) -> str:
         raise CallError(f"{name}: neither a recipe file nor one that ships ({', '.join(shipped())})")
     try:
         return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CallError(f"{path}: not a text file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CallError(f"{path}: cannot be read ({why_unread(error)})") from error
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
