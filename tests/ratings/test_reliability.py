@@ -19,6 +19,7 @@ from uol.ratings.reliability import (
     icc,
     krippendorff_alpha,
     krippendorff_alpha_from_counts,
+    one_way_from_moments,
     one_way_icc_from_counts,
     rater_table,
     reliability,
@@ -346,6 +347,13 @@ def test_one_way_icc_undefined(counts: object) -> None:
     assert math.isnan(one_way_icc_from_counts(counts, [0.1, 0.3]).single)  # type: ignore[arg-type]
 
 
+def test_moments_that_differ_by_rounding_say_nothing() -> None:
+    result, alpha = one_way_from_moments([0.1 + 0.2, 0.3, 0.3], [0.0, 0.0, 0.0], [3, 5, 4])
+    assert np.isnan([result.single, result.average, alpha]).all()
+    result, alpha = one_way_from_moments([0.1 + 0.2, 0.3, 0.4], [0.0, 0.0, 0.0], [3, 5, 4])
+    assert (result.single, alpha) == pytest.approx((1, 1))
+
+
 # --- raters ----------------------------------------------------------------------------------------------------------
 
 
@@ -409,6 +417,7 @@ def test_reliability_is_ready_for_json() -> None:
 
 
 @given(gappy(), st.floats(-100, 100), st.floats(0.1, 50))
+@example(np.array([[NAN, 2, 4], [5, 2, 2]]), -10.0, 10 / 3)  # adjusted means are equal but for rounding, and then 0
 @example(np.array([[3, 5, 1, NAN], [3, NAN, 3, NAN], [4, NAN, NAN, 1]]), 0.0, 3.0)  # halves correlate by −1
 @settings(max_examples=examples(50), deadline=None)
 def test_reliability_is_the_same_on_any_linear_scale(matrix: np.ndarray, shift: float, factor: float) -> None:

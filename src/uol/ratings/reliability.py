@@ -23,6 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 LEVELS_OF_MEASUREMENT = ("nominal", "ordinal", "interval", "ratio")
 _MIN_CORRELATED = 3  # any two points lie on a line, so a correlation over two images says nothing
+_ROUNDING = 1e-12  # of the largest rating: what differs by less is the same
 _LEAST_CORRELATION = -1 / 3 - 1e-9  # of halves whose Spearman-Brown is at least −1, up to rounding
 _MAX_COINCIDENCE_CELLS = 2**25  # images × values² that the krippendorff package holds at once: 256 MB a copy
 
@@ -107,7 +108,10 @@ def one_way_from_moments(
     mean, spread, paired = mean[size > 1], spread[size > 1], size[size > 1]
     n = paired.sum()
     expected = (np.sum((paired - 1) * spread) + np.sum(paired * (mean - paired @ mean / n) ** 2)) / (n - 1)
-    alpha = 1 - np.sum(paired * spread) / n / expected if expected > 0 else np.nan
+    nothing = (_ROUNDING * np.abs(np.asarray(means, np.float64)).max()) ** 2
+    alpha = 1 - np.sum(paired * spread) / n / expected if expected > nothing else np.nan
+    if image + within <= nothing:
+        image = within = 0.0
     return _intraclass(image, 0.0, float(within), size)._replace(rater_variance=np.nan), float(alpha)
 
 
@@ -251,9 +255,15 @@ def reliability(ratings: Ratings, seed: int = 0) -> dict[str, float | None]:
         "krippendorff_alpha": krippendorff_alpha(ratings.matrix),
         "split_half": halves.correlation,
         "spearman_brown": halves.spearman_brown,
-        "adjusted_pc": pearson(ratings.mean, adjusted_means(ratings)) if unconnected_sets(ratings) == 1 else np.nan,
+        "adjusted_pc": _adjusted_pc(ratings),
     }
     return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
+
+
+def _adjusted_pc(ratings: Ratings) -> float:
+    mean, adjusted = ratings.mean, adjusted_means(ratings)
+    same = min(np.ptp(mean), np.ptp(adjusted)) <= _ROUNDING * np.nanmax(np.abs(ratings.matrix), initial=0.0)
+    return np.nan if same or unconnected_sets(ratings) > 1 else pearson(mean, adjusted)
 
 
 def _correlate_columns(x: Floats, y: Floats, used: Bools, ratings: Floats) -> Floats:
@@ -261,7 +271,7 @@ def _correlate_columns(x: Floats, y: Floats, used: Bools, ratings: Floats) -> Fl
 
     The largest of `ratings`, of which x and y are means, shows what differs by rounding only.
     """
-    rounding = 1e-12 * np.abs(ratings).max(initial=0.0)
+    rounding = _ROUNDING * np.abs(ratings).max(initial=0.0)
     size = used.sum(axis=0)
     defined = size >= _MIN_CORRELATED
     centred, squares = [], []
