@@ -12,13 +12,14 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Import and run the command line, which answers Ctrl-C itself once it runs."""
-    usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:  # not where the process was started to ignore it
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if it was started to ignore Ctrl-C
+    if ours:
         signal.signal(signal.SIGINT, _stop)
     from uol.cli import main as run
 
     try:
-        signal.signal(signal.SIGINT, usual)
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except KeyboardInterrupt:  # before or after all that `run` answers
         _stop()
