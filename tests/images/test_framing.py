@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uol.errors import UolError
+from uol.errors import ImageError, UolError
 from uol.images import cache as image_cache
 from uol.images import framing
 from uol.images.cache import cached_images
 from uol.images.face_cache import FaceCache
 from uol.images.faces import AlignedFace, Face, FaceError
-from uol.images.framing import Framer, fit_square, pack_images
+from uol.images.framing import Framer, fit_square, frame_each, pack_images
 from uol.images.read import read_image
 from uol.order.config import ModelConfig
 from uol.ratings.rated_images import RatedImages
@@ -103,3 +103,27 @@ def test_an_image_without_a_face_is_named(pictures, monkeypatch, tmp_path):
     monkeypatch.setattr(image_cache, "FaceCache", lambda: FaceCache(tmp_path))
     with pytest.raises(UolError, match=r"3 of 3 images .* show no face; the first: .*0.png: no face found"):
         cached_images(pictures, 24, tmp_path / "cache", framing="face")
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_many_images_are_framed_at_once_and_stay_in_order(monkeypatch, cores):
+    monkeypatch.setattr(framing, "available_cores", lambda: cores)
+    monkeypatch.setattr(framing, "_TOGETHER", 5)
+    images = [np.full((6, 6, 3), number, np.uint8) for number in range(23)]
+    images[7] = np.zeros((6, 6), np.float32)
+    framed = list(frame_each(images, Framer(4), first=100))
+    assert [one if isinstance(one, ImageError) else int(one.max()) for one in framed[:7]] == list(range(7))
+    assert isinstance(framed[7], ImageError)
+    assert str(framed[7]).startswith("image 107: ")
+    assert [int(one.max()) for one in framed[8:]] == list(range(8, 23))
+
+
+def test_what_is_no_fault_of_an_image_stops_all(monkeypatch, pictures):
+    monkeypatch.setattr(framing, "available_cores", lambda: 2)
+
+    def missing(image: object, size: int = 256) -> AlignedFace:
+        raise UolError("a package is missing")
+
+    monkeypatch.setattr(framing, "find_face", missing)
+    with pytest.raises(UolError, match="^a package is missing$"):
+        list(frame_each(pictures, Framer(16, framing="face")))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
@@ -17,11 +19,14 @@ from PIL import Image
 from uol.errors import CallError, ImageError, UolError
 from uol.images.face_cache import FaceCache
 from uol.images.faces import AlignedFace, find_face, find_faces
-from uol.images.packages import opencv
+from uol.images.packages import one_thread_each, opencv
 from uol.images.read import ImageBytes, ImageLike, Images, image_name, read_image
+from uol.storage.cores import available_cores
 
 Framing: TypeAlias = Literal["whole", "face"]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
+
+_TOGETHER = 256  # images whose pixels may wait to be taken
 
 
 class FaceRecord(TypedDict):
@@ -103,22 +108,36 @@ def pack_images(
 
 
 def frame_each(images: Images, framer: Framer, first: int = 0) -> Iterator[Pixels | ImageError]:
-    """The pixels (3, crop, crop) of each image, or the error for which it has none.
+    """The pixels (3, crop, crop) of each image, or the error for which it has none; each core has a thread.
 
     An error names the file, or the image's number, counted from `first`.
     """
     framer.check_packages()
-    for number, image in enumerate(images, first):
-        name = image_name(image)
-        try:
-            yield framer.pixels(image).transpose(2, 0, 1)
-        except ImageError as error:
-            numbered = f"image {number}: {error}"
-            yield error if name is not None else type(error)(numbered).with_traceback(error.__traceback__)
-        except UolError:  # not this image's fault
-            raise
-        except Exception as error:  # a fault in a decoder or the detector costs this image, not the others
-            yield ImageError(reason(name or f"image {number}", error))
+    workers = min(available_cores(), len(images))
+    if workers < 2:
+        yield from (_framed(framer, image, number) for number, image in enumerate(images, first))
+        return
+    pool = ThreadPoolExecutor(workers)
+    try:
+        with one_thread_each() if framer.framing == "face" else nullcontext():
+            for start in range(0, len(images), _TOGETHER):  # a few at a time: all of them may not fit in memory
+                part = range(start, min(start + _TOGETHER, len(images)))
+                yield from pool.map(lambda place: _framed(framer, images[place], first + place), part)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _framed(framer: Framer, image: ImageLike, number: int) -> Pixels | ImageError:
+    name = image_name(image)
+    try:
+        return framer.pixels(image).transpose(2, 0, 1)
+    except ImageError as error:
+        numbered = f"image {number}: {error}"
+        return error if name is not None else type(error)(numbered).with_traceback(error.__traceback__)
+    except UolError:  # not this image's fault
+        raise
+    except Exception as error:  # a fault in a decoder or the detector costs this image, not the others
+        return ImageError(reason(name or f"image {number}", error))
 
 
 def fit_square(image: Image.Image, resize: int, crop: int | None = None) -> Pixels:
