@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,12 +20,14 @@ from uol.experiments.leave_one_out import LEAVE_ONE_OUT
 from uol.experiments.release import release, renewed_card
 from uol.experiments.release_panels import best_reader, with_first
 from uol.ratings.rated_images import Split
+from uol.runs.evaluating import find_models, find_tested_part
 from uol.runs.multi_panel import PanelSplit
 from uol.runs.result import write_result
 from uol.runs.train_and_test import Origin, train_and_test
 from uol.scoring import released
 from uol.scoring.released import open_model
 from uol.scoring.scorer import Scorer
+from uol.serve.facts import model_facts
 from uol.training.packed import PackedImages
 
 pytest.importorskip("onnx")
@@ -32,6 +36,8 @@ pytest.importorskip("onnxruntime")
 RECIPE = quick_recipe(epochs=1, histogram_weight=0.5).with_changes({"model.levels": 10})
 COMMIT = "a" * 40
 PIXELS = noise(4, seed=9)
+GROUPS = pd.DataFrame({"gender": ["female", "male"] * 40})
+TESTED = Split(np.arange(30, 80), np.arange(30))
 
 
 def test_the_default_panel_is_the_one_that_reads_panels_left_out_best():
@@ -51,14 +57,13 @@ def test_the_default_panel_is_the_one_that_reads_panels_left_out_best():
 def place(drawn, drawn_b, tmp_path_factory):
     """A run on all images of two panels, a fold of them that was added to results, and panels left out."""
     place = tmp_path_factory.mktemp("panels")
-    groups = pd.DataFrame({"gender": ["female", "male"] * 40})
     images = [np.asarray(image)[:, ::-1].copy() for image in drawn_b.images]
-    first, second = replace(drawn, groups=groups), replace(drawn_b, groups=groups, images=images)
+    first, second = replace(drawn, groups=GROUPS), replace(drawn_b, groups=GROUPS, images=images)
     packed = [PackedImages.pack(rated, RECIPE.model) for rated in (first, second)]
-    everything, tested = Split(np.arange(80), np.arange(0)), Split(np.arange(30, 80), np.arange(30))
+    everything = Split(np.arange(80), np.arange(0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UOL_COMMIT", COMMIT)
-        for name, split, folder in (("whole", everything, "whole"), ("fold-1", tested, "folds/fold-1")):
+        for name, split, folder in (("whole", everything, "whole"), ("fold-1", TESTED, "folds/fold-1")):
             other = PanelSplit(packed[1], "whole" if name == "whole" else "default", split)
             train_and_test(packed[0], name, split, RECIPE, place / folder, Origin("quick", {}), others=[other])
         (place / "results" / LEAVE_ONE_OUT).mkdir(parents=True)
@@ -115,6 +120,18 @@ def test_a_tested_network_of_several_panels_has_a_card_of_its_own_figures(place,
 
 
 @pytest.mark.slow
+def test_a_released_network_of_a_fold_is_tested_on_that_fold(place, drawn, drawn_b, tmp_path, monkeypatch):
+    monkeypatch.setattr("uol.experiments.release.best_reader", lambda found, panels: "synthetic-b")
+    release(place / "folds" / "fold-1", tmp_path / "uol-fast", "quick", place / "results")
+    first = replace(drawn, groups=GROUPS, splits={"fold-1": TESTED})
+    part = find_tested_part(tmp_path / "uol-fast", first, None)
+    assert (part.split, part.panel, part.keep_in) == ("fold-1", "synthetic-a", None)  # not the panel that comes first
+    assert find_tested_part(tmp_path / "uol-fast", first, None, "synthetic-b").panel == "synthetic-b"
+    with pytest.raises(CallError, match="its split is fold-1"):
+        find_tested_part(tmp_path / "uol-fast", replace(first, splits=first.splits | {"fold-2": TESTED}), "fold-2")
+
+
+@pytest.mark.slow
 def test_without_results_on_panels_left_out_nothing_is_released(place, tmp_path):
     with pytest.raises(CallError, match="no results of recipe other on panels left out; name another with --left-out"):
         release(place / "whole", tmp_path / "tiny", "quick", place / "results", "other")
@@ -122,7 +139,7 @@ def test_without_results_on_panels_left_out_nothing_is_released(place, tmp_path)
 
 
 @pytest.mark.slow
-def test_former_names_are_the_panel_that_they_had(place, tmp_path, monkeypatch):
+def test_former_names_are_the_panel_that_they_had(place, tmp_path, monkeypatch, uol):
     shipped = tmp_path / "released_models"
     scorer = Scorer.from_pretrained(place / "whole")
     scut = scorer.on_panel("synthetic-b")
@@ -135,6 +152,16 @@ def test_former_names_are_the_panel_that_they_had(place, tmp_path, monkeypatch):
     assert open_model("uol-fast", "torch", "cpu").panel.name == "synthetic-a"
     assert open_model("uol-fast-scut5500", "torch", "cpu", panel="synthetic-a").panel.name == "synthetic-a"
     assert released.find_model("uol-fast-scut5500") == shipped / "uol-fast"
+    assert find_models(Path("uol-fast-scut5500")) == [shipped / "uol-fast"]
+    assert [panel.name for panel in model_facts("uol-fast").panels] == ["synthetic-a", "scut-fbp5500"]
+    assert [panel.name for panel in model_facts("uol-fast-scut5500").panels] == ["scut-fbp5500", "synthetic-a"]
+    read = "--data synthetic --read n=40 --read test=8 --split whole --json"
+    figures = {}
+    for name in ("uol-fast", "uol-fast-scut5500"):
+        code, out, err = uol("evaluate", name, *read.split())
+        assert code == 0, err
+        figures[name] = json.loads(out)[0]["pc"]
+    assert figures["uol-fast"] != figures["uol-fast-scut5500"]
     shutil.copytree(shipped / "uol-fast", shipped / "uol-fast-scut5500")  # while it ships, it is itself
     assert open_model("uol-fast-scut5500", "torch", "cpu").panel.name == "synthetic-a"
     with pytest.raises(CallError, match="no such model folder"):

@@ -23,6 +23,7 @@ from uol.runs.result import KnownRaters
 from uol.scoring import released
 from uol.scoring.base import BaseScorer, Progress
 from uol.scoring.config import CONFIG, read_panel
+from uol.scoring.panels import panel_names
 from uol.training.packed import PackedImages
 from uol.training.predictions import Predictions
 
@@ -50,9 +51,14 @@ class TestedPart(NamedTuple):
     keep_in: RunFolder | None
 
 
+def is_shipped(model: Path) -> bool:
+    """Whether a model is named that ships, and not a folder of the same name."""
+    return not model.exists() and released.ships(model)
+
+
 def find_models(model: Path) -> list[Path]:
     """The model folder, or the runs of a run folder."""
-    if not model.exists() and str(model) in released.names():
+    if is_shipped(model):
         return [released.find_model(model)]
     if (model / CONFIG).is_file():
         run = RunFolder(model.parent)
@@ -123,7 +129,10 @@ def find_tested_part(folder: Path, rated: RatedImages, split: str | None, panel:
             raise CallError(f"{folder} was trained on every image of {rated.name}: none is left to test it on")
         if split not in (None, "all") and trained.name not in choose_splits(rated, split):
             raise CallError(f"{folder} was trained on images of that split; its split is {trained.name}")
-        return TestedPart(trained.name, *_model_of(folder, panel or trained.panel), None)
+        own = panel or trained.panel
+        if own is None and rated.name in panel_names(run.model if of_run else folder):
+            own = rated.name  # it trained first, and the model answers for another panel by default
+        return TestedPart(trained.name, *_model_of(folder, own), None)
     if split == "all":
         raise CallError(f"--split all: for networks that were trained on the folds of {rated.name}; name one split")
     whole = split == WHOLE or (split is None and len(rated.splits) != 1)

@@ -82,7 +82,8 @@ def read_lineage(folder: Path) -> Lineage | None:
     for path in (run.provenance, RunFolder(folder).provenance):
         if path.is_file():
             values = read_object(path)
-            return Lineage(values.get("recipe"), WHOLE, check_values(Provenance, values, path))
+            split = str(values.get("split") or WHOLE)  # a model that ships may be of a fold
+            return Lineage(values.get("recipe"), split, check_values(Provenance, values, path))
     return None
 
 

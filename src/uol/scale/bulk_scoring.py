@@ -31,7 +31,7 @@ from uol.scale.sources import (
     write_list,
 )
 from uol.scoring.base import Interval
-from uol.scoring.released import Device, Runtime, find_model, fingerprint, names, open_model
+from uol.scoring.released import Device, Runtime, find_model, fingerprint, open_model, ships
 from uol.storage.locks import holding
 
 # Less than a whole CPU: a pool that holds every CPU leaves none to whatever else Ray has to run, and waits for ever.
@@ -229,7 +229,7 @@ def _workers(request: Request, cluster: Cluster, plan: Plan, todo: int) -> tuple
     workers = min(request.workers or max(fitting, 1), todo)
     threads = max(1, int(cluster.cpus // max(cluster.gpus, 1))) if device == "cuda" else 1
     folder = find_model(request.model)
-    model = request.model if request.model in names() else pack_model(folder)
+    model = request.model if ships(request.model) else pack_model(folder)
     settings = Settings(
         request.out if is_address(request.out) else str(Path(request.out).absolute()),
         plan.columns, model, request.runtime, device, request.panel, request.interval, request.all_faces, threads,

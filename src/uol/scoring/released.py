@@ -47,9 +47,8 @@ def find_model(name: str | os.PathLike[str]) -> Path:
         from uol.scoring.hub import fetch_model
 
         return fetch_model(str(name))
-    shipped_as = _replaced(name)[0]
-    if shipped_as in names():
-        return _FOLDER / shipped_as
+    if ships(name):
+        return _FOLDER / _now(name)[0]
     folder = Path(name)
     if folder.is_dir():
         inside = folder / "model"  # of a run folder
@@ -66,7 +65,17 @@ def find_model(name: str | os.PathLike[str]) -> Path:
     raise CallError(f"{name}: no such model folder, nor a model that ships ({shipped}); uol train makes one")
 
 
-def _replaced(name: str | os.PathLike[str]) -> tuple[str, str | None]:
+def ships(name: str | os.PathLike[str]) -> bool:
+    """Whether this is the name of a model that ships, or a former name of one."""
+    return _now(name)[0] in names()
+
+
+def former_panel(name: str | os.PathLike[str]) -> str | None:
+    """The panel that a former name of a shipped model stands for; None for other names."""
+    return _now(name)[1]
+
+
+def _now(name: str | os.PathLike[str]) -> tuple[str, str | None]:
     """The name that a shipped model has now, and the panel that a former name stands for; None for other names."""
     now, panel = FORMER.get(str(name), (str(name), None))
     return (now, panel) if panel is not None and str(name) not in names() and now in names() else (str(name), None)
@@ -157,7 +166,7 @@ def open_model(
     Scale(low=1.0, high=5.0)
     """
     scorer = _open(find_model(name), runtime, device, wait, threads)
-    panel = panel or _replaced(name)[1]
+    panel = panel or former_panel(name)
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")

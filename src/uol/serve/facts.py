@@ -12,7 +12,7 @@ from uol.scoring.cards import FORMER_CARD
 from uol.scoring.config import EnsembleConfig, PanelConfig, is_ensemble, read_config, read_ensemble_config
 from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
-from uol.scoring.released import find_model, member_folders, names
+from uol.scoring.released import find_model, former_panel, member_folders, names
 from uol.serve.schemas import Group, Histogram, Model, Panel, Weakness
 
 _BINS = 20
@@ -45,6 +45,8 @@ def model_facts(name: str) -> Model:
     if isinstance(settings, EnsembleConfig):
         known = read_panels(members[0], network.dimensions)
         panels += [_panel(one.panel, one.calibration, known[one.panel.name].references) for one in settings.panels]
+    first = former_panel(name) or panels[0].name
+    panels.sort(key=lambda panel: panel.name != first)  # the first answers by default
     return Model(
         name=name if name in names() else folder.resolve().name,
         framing=network.framing,
