@@ -196,6 +196,23 @@ def test_folds_of_all_panels_go_together_and_means_are_of_one_data_set_each(uol,
     assert (tmp_path / "run" / "fold-3" / "panels" / "severe" / "predictions.csv").is_file()
 
 
+@pytest.mark.slow
+def test_an_ensemble_of_folds_takes_the_same_fold_of_every_panel(uol, two, tmp_path):
+    for seed in (0, 1):
+        changes = ("--set", f"seed={seed}", "--set", "held_out=0.2", "--set", "held_out_seed=0")
+        words = command(two, "--out", tmp_path / str(seed), *changes, split="all", beside="own={}:{{split}}")
+        code, _, err = uol(*words)
+        assert code == 0, err
+    data = words[1 : words.index("--fold")]
+    panels = words[words.index("--with") : words.index("--out")]
+    out = tmp_path / "mean"
+    code, text, err = uol("experiment", "ensemble", tmp_path / "0", tmp_path / "1", *data, *panels, "--name", "mean",
+                          "--out", out, "--json")  # fmt: skip
+    assert code == 0, err
+    rows = [(row["data"], row["split"], row["images"]) for row in json.loads(text)]
+    assert rows == [(name, f"fold-{number}", 20) for number in (1, 2, 3) for name in ("kind", "severe")]
+
+
 def test_a_folder_may_have_a_colon(tmp_path):
     (tmp_path / "a:b").mkdir()
     assert parse_panel(f"own={tmp_path}/a:b") == ("own", tmp_path / "a:b", None)

@@ -61,7 +61,7 @@ def runs(folded, panels, tmp_path_factory):
 def made(runs, folded, other, panels, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "two"
     together = [OtherPanel(other, "default", other.splits["default"])]
-    (fold,) = match_runs([runs / "a", runs / "b"], folded, out, "two", others=together)
+    (fold,) = match_runs([runs / "a", runs / "b"], folded, out, "two", others=lambda split: together)
     ensemble = build(fold, load_networks(fold), panels[0], [panels[1]])
     return fold, ensemble, keep(ensemble, fold, panels[0], "two", "2026-01-01T00:00:00+00:00", [panels[1]])
 
@@ -166,7 +166,7 @@ def test_evaluate_asks_the_panel_whose_images_it_is_tested_on(made, panels, othe
 def test_panels_that_are_missing_or_others_are_refused(runs, folded, other, panels, tmp_path):
     def refused(message, *others):
         with pytest.raises(CallError, match=message) as caught:
-            match_runs([runs / "a", runs / "b"], folded, tmp_path / "out", "two", others=others)
+            match_runs([runs / "a", runs / "b"], folded, tmp_path / "out", "two", others=lambda split: others)
         assert "\n" not in str(caught.value)
 
     split = other.splits["default"]
@@ -180,7 +180,8 @@ def test_panels_that_are_missing_or_others_are_refused(runs, folded, other, pane
     recipe = RECIPE.with_changes({"seed": 4, "held_out_seed": 0, "model.levels": 5})
     train_and_test(panels[0], "fold-1", folded.splits["fold-1"], recipe, alone, Origin("quick", {}))
     with pytest.raises(CallError, match="was not trained on it"):
-        match_runs([runs / "a", alone], folded, tmp_path / "out", "two", others=[OtherPanel(other, "default", split)])
+        panel = OtherPanel(other, "default", split)
+        match_runs([runs / "a", alone], folded, tmp_path / "out", "two", others=lambda split: [panel])
 
 
 @pytest.mark.slow

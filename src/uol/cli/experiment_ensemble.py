@@ -51,7 +51,9 @@ def ensemble(
     ] = Of.NETWORKS,
     panels: Annotated[
         list[str] | None,
-        typer.Option("--with", help="Another panel that trained the networks: NAME=FOLDER:SPLIT; repeatable."),
+        typer.Option(
+            "--with", help="Another panel that trained the networks: NAME=FOLDER:SPLIT, or {split}; repeatable."
+        ),
     ] = None,
     read_panels: WithReadOption = None,
     also: AlsoOption = None,
@@ -145,7 +147,11 @@ def _of_networks(
     others = load_others(also)
     where = choose_device(device.value)
     rated = load(chosen)
-    together = [OtherPanel(*panel.at(None)) for panel in load_panels(rated, *panels)]
+    read = load_panels(rated, *panels)
+
+    def together(split: str) -> list[OtherPanel]:
+        return [OtherPanel(*panel.at(split)) for panel in read]
+
     folds = match_runs(runs, rated, out, name, others=together)
     say(f"{counted(len(folds), 'ensemble')} of {len(folds[0].members)} networks on {rated.name}, in {out}")
     read_already: dict[tuple[str, ModelConfig], PackedImages] = {}
@@ -162,7 +168,9 @@ def _of_networks(
         networks = [network.to(where) for network in load_networks(fold)]
         config = common_view([network.config for network in networks])
         images = packed(OtherDataset(rated), config)
-        splits = [PanelSplit(packed(OtherDataset(one.rated), config), one.name, one.split) for one in together]
+        splits = [
+            PanelSplit(packed(OtherDataset(one.rated), config), one.name, one.split) for one in together(fold.split)
+        ]
         made = build(fold, networks, images, splits)
         result = keep(made, fold, images, name, started, splits)
         for other in others:

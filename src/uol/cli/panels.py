@@ -36,15 +36,11 @@ class Panel(NamedTuple):
     rated: RatedImages
     split: str | None
 
-    def at(self, split: str | None) -> tuple[RatedImages, str, Split]:
-        """The panel, its split's name and images, for a split of the first panel; None: {split} has no meaning."""
+    def at(self, split: str) -> tuple[RatedImages, str, Split]:
+        """The panel, its split's name and images, for a split of the first panel."""
         from uol.ratings.splits import choose_splits
 
-        named = self.split
-        if named is not None and _FOLLOWS in named:
-            if split is None:
-                raise CallError(f"--with {self.rated.name}: {_FOLLOWS} is for uol train; name the split")
-            named = named.replace(_FOLLOWS, split)
+        named = None if self.split is None else self.split.replace(_FOLLOWS, split)
         ((name, parts),) = choose_splits(self.rated, named).items()
         return self.rated, name, parts
 

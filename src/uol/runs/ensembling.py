@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -76,11 +76,11 @@ def match_runs(
     out: Path,
     name: str,
     combine: Combined = "scores",
-    others: Sequence[OtherPanel] = (),
+    others: Callable[[str], Sequence[OtherPanel]] = lambda split: (),
 ) -> list[Fold]:
     """The runs of folders, by split; whatever can be refused without loading a network is refused here.
 
-    `others` are the panels after the first that trained the networks, which are required to combine scores.
+    `others` gives the panels after the first that trained the networks of a split; they are required to combine scores.
     """
     try:
         TypeAdapter(Name).validate_python(name)
@@ -106,7 +106,7 @@ def match_runs(
         _check_different(fold)
         _check_panels(fold)
         if combine != "predictions":
-            _check_others(fold, others)
+            _check_others(fold, others(fold.split))
             _check_alike(fold)
         _check_place(fold, name, combine)
     return folds
