@@ -198,6 +198,17 @@ def test_a_row_without_all_its_predictions_is_no_headline(tmp_path):
     assert "No row has all its predictions." in block("headline", source.only(["fast"]))
 
 
+def test_figures_of_several_panels_name_the_panel_that_was_tested():
+    panels = {"experiment": "scut-fbp5500+mebeauty", "trained_on": "scut-fbp5500+mebeauty"}
+    results = whole_row(**panels) + whole_row("ldl", 0.89, **panels)
+    assert {row["trained_on"] for row in view("groups", Source(results)).rows} == {"scut-fbp5500+mebeauty"}
+    for kind in ("groups", "gaps", "ceilings"):
+        tested = {row["tested_on"] for row in view(kind, Source(results)).rows}
+        assert "scut-fbp5500" in tested, kind
+        assert "scut-fbp5500+mebeauty" not in tested, kind
+    assert {row["tested_on"] for row in view("differences", Source(results)).rows} == {"scut-fbp5500", "mebeauty"}
+
+
 def test_groups_are_drawn_with_their_intervals():
     results = [*whole_row(), *whole_row("ldl", 0.85)]
     drawn = groups_of_rows(Source(results), "title")

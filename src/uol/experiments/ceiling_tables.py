@@ -48,7 +48,7 @@ def ceilings_table(source: Source) -> View:
     rows: list[Cells] = [
         {**dict[str, Any](row.who), "tested_on": row.tested_on, **ceiling_cells(one)}
         for row in groups_by_row(source.results, tested_on=source.tested_on)
-        for one in ceilings(row.means, source.reliability_of(row.tested_on.split("+")[0]))
+        for one in ceilings(row.means, source.reliability_of(row.tested_on))
     ]
     return View(rows, WHO | {"tested_on": "tested on"} | COLUMNS)
 

@@ -108,7 +108,7 @@ def _figures(row: Sequence[Result]) -> dict[tuple[str, str], _Figure]:
     first = row[0]
     folds = (first.provenance.data.fingerprint, *(r.split for r in row))
     found = {
-        (first.trained_on, heading): _Figure(
+        (first.provenance.data.name, heading): _Figure(
             mean(getattr(r.metrics, name) for r in row), row_replicates(row, name), folds
         )
         for name, heading in _FIGURES.items()

@@ -31,7 +31,7 @@ def groups_by_row(results: Sequence[Result], plan: Plan | None = None, tested_on
     found = []
     for used in used_results(results, plan):
         first = used[0]
-        tested = [(first.trained_on, [r.groups or {} for r in used], False)]
+        tested = [(first.provenance.data.name, [r.groups or {} for r in used], False)]
         for name in sorted({name for r in used for name in r.transfer}):
             there = [r.transfer[name] for r in used if name in r.transfer]
             tested.append((name, [one.groups or {} for one in there], True))
