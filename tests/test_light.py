@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from uol.scoring.onnx_export import export_onnx
+from uol.scoring.released import DEFAULT
 
 # A finder that does not find torch is nearer to an environment without it than sys.modules["torch"] = None.
 WITHOUT = """
@@ -145,7 +146,7 @@ def test_data_is_split(place, run_uol, tmp_path):
 def test_what_needs_torch_says_how_to_install_it_in_one_line(run_uol, command, tmp_path):
     named = {
         "train": ["--data", "synthetic"],
-        "export": ["uol-fast-scut5500"],
+        "export": [DEFAULT],
         "experiment run": ["scut-fbp5500", "--root", tmp_path],
     }.get(command, [])
     out = [] if command == "experiment run" else ["--out", tmp_path / "out"]

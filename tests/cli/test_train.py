@@ -8,6 +8,8 @@ import shutil
 import pandas as pd
 import pytest
 
+from uol.scoring.released import DEFAULT
+
 
 @pytest.fixture
 def photos(drawn, image_files, tmp_path):
@@ -52,8 +54,8 @@ def test_evaluate_says_how_a_folder_of_images_is_named(uol, tmp_path):
     code, _, err = uol("evaluate", tmp_path / "photos", "--table", "ratings.csv")
     typed = f"uol evaluate MODEL --data {tmp_path / 'photos'} --table ratings.csv"
     assert (code, err) == (2, f"uol: --data is missing: it names the folder of images: {typed}\n")
-    code, _, err = uol("evaluate", "uol-fast-scut5500", "--table", "ratings.csv")
-    assert "uol evaluate uol-fast-scut5500 --data FOLDER --table ratings.csv" in err
+    code, _, err = uol("evaluate", DEFAULT, "--table", "ratings.csv")
+    assert f"uol evaluate {DEFAULT} --data FOLDER --table ratings.csv" in err
 
 
 def test_training_without_a_split_is_said_beforehand(train, trained_on):

@@ -20,7 +20,7 @@ from uol.scale.model_files import pack_model
 from uol.scale.part_scorer import PartScorer, Settings, error_kind
 from uol.scale.sources import Columns, image_pairs, parts_of, table_files, write_list
 from uol.scoring.bulk import score_files
-from uol.scoring.released import open_model
+from uol.scoring.released import DEFAULT, open_model
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -109,8 +109,8 @@ def test_a_folder_has_the_answers_of_uol_score(model, photographs, tmp_path):
 
 
 def test_faces_have_boxes_and_problems(tmp_path, drawn_face):
-    wanted = expected("uol-fast-scut5500", [drawn_face])[str(drawn_face)]
-    (row,), _ = scored("uol-fast-scut5500", tmp_path / "out", listed([str(drawn_face)], tmp_path))
+    wanted = expected(DEFAULT, [drawn_face])[str(drawn_face)]
+    (row,), _ = scored(DEFAULT, tmp_path / "out", listed([str(drawn_face)], tmp_path))
     box = [row[name] for name in ("face_left", "face_top", "face_width", "face_height")]
     assert (box, row["confidence"]) == (wanted["face"]["box"], wanted["face"]["confidence"])
     assert row["problems"] == "; ".join(wanted["face"]["problems"])

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from hostile_uploads import hostile_files
+from uol.scoring.released import DEFAULT
 from uol.serve.api import Service
 from uol.serve.limits import Limits
 
@@ -344,7 +345,7 @@ def test_the_log_has_no_names(asked, faces):
 
 
 def test_a_token_is_required_of_all_but_the_page_and_health(asked_type, faces):
-    service = Service("uol-fast-scut5500", Limits())
+    service = Service(DEFAULT, Limits())
     with asked_type(service, start=False, token="key", hosts=frozenset({"localhost"})) as guarded:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic key"}):
             for path in ("/v1/models", "/metrics", "/nothing"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from uol.scoring.released import DEFAULT
 from uol.serve import samples
 
 TEXT = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
@@ -59,7 +60,7 @@ def test_curl(served, folder):
     assert picture == ""
     with Image.open(folder / "why.png") as opened:
         assert opened.width > 500
-    assert json.loads(models)["models"][0]["name"] == "uol-fast-scut5500"
+    assert json.loads(models)["models"][0]["name"] == DEFAULT
 
 
 def test_python(served, folder):
