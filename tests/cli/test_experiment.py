@@ -39,10 +39,14 @@ def test_from_a_run_to_the_document(uol, place):
     write_result(place / "runs" / "more" / "result.json", measured(seed=1, transfer={"mebeauty": elsewhere(0.6)}))
     (place / "runs" / "paper" / "fold-6").mkdir()
     (place / "runs" / "paper" / "fold-6" / "recipe.yaml").write_text("epochs: 3")
+    (place / "runs" / "paper" / "whole").mkdir()
+    for name in ("recipe.yaml", "provenance.json"):  # it has finished: no image was left to test it on
+        (place / "runs" / "paper" / "whole" / name).write_text("{}")
     code, out, err = uol("experiment", "add", "runs/paper")
     assert (code, out) == (0, "")
     assert err.count("added: ") == 5
     assert "fold-6: no result yet" in err
+    assert "whole" not in err
     assert uol("experiment", "add", "runs/more")[0] == 0
     assert len(list((place / "results" / "scut-fbp5500").iterdir())) == 6
 

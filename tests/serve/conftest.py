@@ -150,17 +150,19 @@ def served_type():
 
 @pytest.fixture(scope="session")
 def two_panels(tmp_path_factory):
-    """The default model with a second panel, which has the same references on a scale of 1 to 10."""
+    """The first panel of the default model and a second, which has the same references on a scale of 1 to 10."""
     folder = tmp_path_factory.mktemp("models") / "two-panels"
     shutil.copytree(find_model(DEFAULT), folder)
+    shutil.rmtree(folder / "panels", ignore_errors=True)
     other = folder / "panels" / "ten"
     other.mkdir(parents=True)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config.pop("model")
+    low, high = config["panel"]["low"], config["panel"]["high"]
     config["panel"] = {"name": "ten", "low": 1.0, "high": 10.0}
     (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
     arrays = read_arrays(folder / "references.safetensors")
-    arrays["score"] = 1 + (arrays["score"] - 1) * 9 / 4
+    arrays["score"] = 1 + (arrays["score"] - low) * 9 / (high - low)
     write_arrays(other / "references.safetensors", arrays)
     write_digests(folder)
     return folder

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from hostile_uploads import hostile_files
-from uol.scoring.released import DEFAULT
+from uol.scoring.released import DEFAULT, open_model
 from uol.serve.api import Service
 from uol.serve.limits import Limits
 
@@ -89,7 +89,8 @@ def test_every_panel_of_a_model_is_asked_as_by_the_command_line(asked_type, two_
     model = ("--model", str(two_panels))
     with asked_type(Service(str(two_panels), Limits())) as several:
         panels = several.get("/v1/models").json()["models"][0]["panels"]
-        assert [(panel["name"], panel["high"]) for panel in panels] == [("scut-fbp5500", 5), ("ten", 10)]
+        first = open_model(DEFAULT).panel
+        assert [(panel["name"], panel["high"]) for panel in panels] == [(first.name, first.high), ("ten", 10)]
         sent = {"files": files(*faces[:2])}
         for panel in ("ten", "all"):
             rows = several.post("/v1/score", **sent, data={"panel": panel}).json()
@@ -97,10 +98,10 @@ def test_every_panel_of_a_model_is_asked_as_by_the_command_line(asked_type, two_
                 assert row["value"] == pytest.approx(expected["value"], abs=1e-6)  # numpy, in other batches
                 assert row.keys() == expected.keys()
                 if panel == "all":
-                    for name in ("scut-fbp5500", "ten"):
+                    for name in (first.name, "ten"):
                         assert row["panels"][name] == pytest.approx(expected["panels"][name], abs=1e-6)
         table = several.post("/v1/score", **sent, data={"panel": "all"}, headers={"Accept": "text/csv"}).text
-        assert "value_scut-fbp5500" in table
+        assert f"value_{first.name}" in table
         assert "value_ten" in table
         body = {"images": ["~~~"], "panel": "all"}
         (row,) = several.post("/v1/score", json=body).json()
@@ -224,10 +225,11 @@ def test_the_description_names_both_ways_to_send_images(refusing):
 
 
 def test_panels_and_intervals_that_the_model_has_not(asked, faces):
-    score = {"files": files(faces[0])}
-    assert asked.post("/v1/score", **score, data={"panel": "scut-fbp5500", "interval": "panel"}).status_code == 200
+    score, known = {"files": files(faces[0])}, [panel.name for panel in open_model(DEFAULT).panels]
+    for name in known:
+        assert asked.post("/v1/score", **score, data={"panel": name, "interval": "panel"}).status_code == 200
     error = refused(asked.post("/v1/score", **score, data={"panel": "nobody"}), 422)
-    assert error == "panel: this model has no such panel; it has: scut-fbp5500"
+    assert error == f"panel: this model has no such panel; it has: {', '.join(known)}"
     (near,), (wide,) = (
         asked.post("/v1/score", **score, data={"interval": interval}).json() for interval in ("panel", "new-panel")
     )

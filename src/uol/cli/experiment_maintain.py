@@ -41,7 +41,8 @@ def add(
     for path, what in (add_left_out if whole else add_run)(run, results, replace, recipe):
         say(f"{what}: {path}")
     for fold in [] if whole else finished_in(run)[1]:
-        say(f"{fold}: no result yet")
+        if not is_whole_run(fold.path):  # which will never have one
+            say(f"{fold}: no result yet")
 
 
 def docs(
@@ -120,7 +121,7 @@ def release(
     The run of a split must have been added to the results. A model of several panels answers by default for the panel
     that predicts panels left out best.
 
-    Example: uol experiment release runs/best/whole --recipe best --out uol-vgg16-scut5500
+    Example: uol experiment release runs/best/whole --recipe best --out my-model
     """
     from uol.experiments.release import release as make
 
@@ -140,7 +141,7 @@ def anchoring(
 ) -> None:
     """For maintainers of the result tables: measure how accurate an anchored model is, by the number of anchors.
 
-    Example: uol experiment anchoring uol-fast-scut5500 --data mebeauty --root MEBeauty --split 2022
+    Example: uol experiment anchoring my-model --data mebeauty --root MEBeauty --split 2022
     """
     from uol.experiments.anchoring_curve import SIZES, measure_anchoring, write_anchoring
 

@@ -129,6 +129,7 @@ def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
     machine, panels = made["hardware"], [panel.name for panel in scorer.panels]
     where = machine["gpu"] or machine["machine"]
     one = f"the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panels[0], '')}"
+    elsewhere = "other data sets" if len(panels) == 1 else "panels left out"
     several = "the tastes of its panels, of their times and places, and what they got wrong."
     terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
         The code has its own licence."""
@@ -147,7 +148,7 @@ minors; not for identification, for which it has no means.
 ## Limits
 
 - It repeats {one if len(panels) == 1 else several}
-- Groups that are missing in the data set are predicted worse, as the figures on other data sets show, and the error is
+- Groups that are missing in the data set are predicted worse, as the figures on {elsewhere} show, and the error is
   not small.
 - Intervals hold for photographs like those of the data set. On others they are too narrow until the model is anchored.
 - Photographs of low quality, turned heads, hidden faces, make-up, filters and framing change the score.
