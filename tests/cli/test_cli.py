@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import shutil
@@ -406,6 +407,7 @@ def test_ratings_against_the_models_order_are_remarked_on(uol, model_folder, ima
 
 @pytest.mark.slow
 def test_python_runs_the_package_as_the_command():
+    importlib.import_module("uol.__main__")  # as processes do that `uol serve` starts: nothing runs
     ran = subprocess.run([sys.executable, "-m", "uol", "--version"], capture_output=True, text=True, check=True)
     import uol as package
 

@@ -45,14 +45,13 @@ def model_facts(name: str) -> Model:
     if isinstance(settings, EnsembleConfig):
         known = read_panels(members[0], network.dimensions)
         panels += [_panel(one.panel, one.calibration, known[one.panel.name].references) for one in settings.panels]
-    first = former_panel(name) or panels[0].name
-    panels.sort(key=lambda panel: panel.name != first)  # the first answers by default
+    only = former_panel(name)  # the one panel that the model of this name had
     return Model(
         name=name if name in names() else folder.resolve().name,
         framing=network.framing,
         loaded=False,
         explains=not several,
-        panels=panels,
+        panels=[panel for panel in panels if only in (None, panel.name)],
         weak=weak_groups(own_card),
         limits=_bullets(card, "Limits"),
     )
