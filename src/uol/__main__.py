@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-_INTERRUPTED = 130
+_INTERRUPTED, _SAID = 130, "uol: interrupted"
 
 
 def main() -> None:
@@ -22,12 +22,13 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except KeyboardInterrupt:  # before or after all that `run` answers
-        _stop()
+        print(_SAID, file=sys.stderr)
+        sys.exit(_INTERRUPTED)
 
 
-def _stop(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
+def _stop(_signal: int, _frame: FrameType | None) -> None:
     """Leave at once: nothing was begun, and an exception would come out of whatever is being imported."""
-    print("uol: interrupted", file=sys.stderr)
+    print(_SAID, file=sys.stderr)
     os._exit(_INTERRUPTED)
 
 

@@ -68,6 +68,7 @@ def test_short_work_says_nothing_in_a_pipe(capsys):
 
 def test_a_table_in_a_pipe_has_a_line_for_each_row(capsys):
     names = ["a.jpg", "x" * 250, "two\nlines\x1b[31m.jpg", "\udcff.jpg", "[red].png", "写真.jpg", "e\u0301.jpg"]
+    names += ["3.45\u202fPM.png", "\U0001f469\u200d\U0001f467.jpg", "写\u3000真.jpg"]
     rows = [{"image": name, "value": float(number)} for number, name in enumerate(names)] + [{"image": "none"}]
     print_table(rows, {"image": "image", "value": "score"})
     out = capsys.readouterr().out
@@ -75,7 +76,8 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row(capsys):
     assert head == "image" + " " * 248 + "score"
     assert len(lines) == len(rows)
     assert not any(line.endswith(" ") for line in (head, *lines))
-    assert [line.split()[-1] for line in lines] == [f"{number:.4f}" for number in range(7)] + ["–"]
+    assert [line.split()[-1] for line in lines] == [f"{number:.4f}" for number in range(10)] + ["–"]
     assert [line.split()[0] for line in lines][2:5] == ["two?lines?[31m.jpg", "?.jpg", "[red].png"]
     assert len(lines[5]) == len(head) - 2  # as wide as the heading, and so is the next
     assert len(lines[6]) == len(head) + 1
+    assert all(line.startswith(name) for line, name in zip(lines[7:10], names[7:], strict=True))

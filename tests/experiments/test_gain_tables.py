@@ -36,7 +36,7 @@ def test_each_step_is_compared_with_the_one_before_on_the_folds_of_all():
     assert [row["gain_pc"] for row in found] == gains
     assert [row["gain_elsewhere"] for row in found] == gains
     assert found[2]["interval_pc"] == "+0.0400 to +0.0400"  # replicates that move together
-    assert (found[3]["what"], found[3]["interval_pc"]) == ("all 2 steps together", "+0.0300 to +0.0300")
+    assert (found[3]["what"], found[3]["interval_pc"]) == ("the first 10 steps together", "+0.0300 to +0.0300")
     assert {row["kept"] for row in found} == {"no"}
 
 
@@ -46,7 +46,7 @@ def test_steps_are_summed_as_far_as_predictions_are_kept(tmp_path):
     kept_path(tmp_path / results[5].file_name, "mebeauty").unlink()  # of a step between
     found = gains_table(Source(results, PLANS["ladder"], folder=tmp_path)).rows
     assert [row["kept"] for row in found] == ["yes", "not on mebeauty", "yes", "no", "yes", "no"]
-    assert [row["what"] for row in found[4:]] == ["the first 2 steps together", "all 3 steps together"]
+    assert [row["what"] for row in found[4:]] == ["the first 10 steps together", "the first 12 steps together"]  # of the ladder
     assert [row["gain_pc"] for row in found[4:]] == [pytest.approx(0.03), pytest.approx(0.04)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ from PIL import Image
 
 from uol.errors import ImageError, UolError
 from uol.images import cache as image_cache
-from uol.images import framing
+from uol.images import framing, packages
 from uol.images.cache import cached_images
 from uol.images.face_cache import FaceCache
-from uol.images.faces import AlignedFace, Face, FaceError
+from uol.images.faces import TEMPLATE, AlignedFace, Face, FaceError
 from uol.images.framing import Framer, fit_square, frame_each, pack_images
 from uol.images.read import read_image
 from uol.order.config import ModelConfig
@@ -116,6 +117,53 @@ def test_many_images_are_framed_at_once_and_stay_in_order(monkeypatch, cores):
     assert isinstance(framed[7], ImageError)
     assert str(framed[7]).startswith("image 107: ")
     assert [int(one.max()) for one in framed[8:]] == list(range(8, 23))
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_an_opened_file_may_be_given_several_times(monkeypatch, tmp_path, kind):
+    monkeypatch.setattr(framing, "available_cores", lambda: 4)
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 400, 3), np.uint8)).save(tmp_path / f"a.{kind}")
+    expected = Framer(64).pixels(tmp_path / f"a.{kind}").transpose(2, 0, 1)
+    for _ in range(5):
+        with Image.open(tmp_path / f"a.{kind}") as opened:
+            for framed in frame_each([opened] * 6, Framer(64)):
+                np.testing.assert_array_equal(framed, expected)
+
+
+def test_without_threads_images_are_framed_one_by_one(monkeypatch):
+    class NoThreads(ThreadPoolExecutor):
+        def submit(self, *given: object, **settings: object) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(framing, "ThreadPoolExecutor", NoThreads)
+    monkeypatch.setattr(framing, "available_cores", lambda: 2)
+    images = [np.full((6, 6, 3), number, np.uint8) for number in range(5)]
+    assert [int(one.max()) for one in frame_each(images, Framer(4))] == list(range(5))
+
+
+def test_opencv_has_one_thread_for_each_image_and_its_own_again(monkeypatch, pictures):
+    cv2 = packages.opencv()
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(3)
+    seen = []
+
+    def find(image: object, size: int = 256) -> AlignedFace:
+        seen.append(cv2.getNumThreads())
+        return AlignedFace(np.zeros((size, size, 3), np.uint8), Face((0, 0, 1, 1), TEMPLATE, 1.0))
+
+    monkeypatch.setattr(framing, "find_face", find)
+    monkeypatch.setattr(framing, "available_cores", lambda: 2)
+    try:
+        first, second = (frame_each(pictures, Framer(16, framing="face")) for _ in range(2))
+        next(first)
+        next(second)
+        first.close()  # before its end, while the other one works
+        assert cv2.getNumThreads() == 1
+        list(second)
+        assert cv2.getNumThreads() == 3
+        assert set(seen) == {1}
+    finally:
+        cv2.setNumThreads(before)
 
 
 def test_what_is_no_fault_of_an_image_stops_all(monkeypatch, pictures):

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from uol.datasets.synthetic import load_synthetic
-from uol.images import framing
+from uol.images import framing, packages
 from uol.images.faces import AlignedFace, Face, FaceError
 from uol.order.config import ModelConfig
 from uol.scoring import bulk
@@ -236,3 +236,22 @@ def test_faces_found_before_are_not_looked_for_again(files, faces, monkeypatch, 
     assert list(score_files(Brightness(FACE), files[:3], cache=cache)) == first
     assert list(score_files(Brightness(FACE), files[:3])) == first
     assert len(looked) == 3
+
+
+def test_opencv_has_one_thread_for_each_file(files, monkeypatch):
+    cv2 = packages.opencv()
+    before = cv2.getNumThreads()
+    seen = []
+
+    def find(image, size=256):
+        seen.append(cv2.getNumThreads())
+        raise FaceError("no face found")
+
+    monkeypatch.setattr(framing, "find_face", find)
+    cv2.setNumThreads(3)
+    try:
+        list(score_files(Brightness(FACE), files, workers=2))
+        assert seen == [1] * len(files)
+        assert cv2.getNumThreads() == 3
+    finally:
+        cv2.setNumThreads(before)

@@ -13,6 +13,7 @@ from uol import methods
 from uol.errors import CallError, UolError
 from uol.methods.uol import Uol
 from uol.order.backbones import Backbone
+from uol.training import stepper
 from uol.training.batches import fixed_batches
 from uol.training.checkpoint import read_progress
 from uol.training.loop import train
@@ -272,6 +273,22 @@ def test_in_mixed_precision_scores_stay_exact(drawn):
     assert all(dtypes == {torch.float32} for dtypes in seen)
 
 
+@pytest.mark.slow
+def test_training_in_bfloat16_keeps_depthwise_convolutions_in_float32(drawn, monkeypatch):
+    seen = set()
+    original = stepper._in_float32
+
+    def noted(forward, maps):
+        answer = original(forward, maps)
+        seen.add(answer.dtype)
+        return answer
+
+    monkeypatch.setattr(stepper, "_in_float32", noted)
+    recipe = quick_recipe(epochs=1, precision="bf16-mixed", model={"backbone": "test_efficientnet"})
+    train(*fresh(drawn, recipe), recipe, accelerator="cpu")
+    assert seen == {torch.float32}
+
+
 def test_depthwise_convolutions_stay_in_float32_under_autocast():
     torch.manual_seed(0)
     depthwise, whole = torch.nn.Conv2d(4, 4, 5, padding=2, groups=4), torch.nn.Conv2d(4, 4, 1)
@@ -287,5 +304,8 @@ def test_depthwise_convolutions_stay_in_float32_under_autocast():
     assert torch.equal(noted, depthwise.weight.grad)
     with torch.autocast("cpu", torch.bfloat16):
         assert network(images).dtype == torch.bfloat16  # as before
+    with depthwise_in_float32(network, True), depthwise_in_float32(network, True):
+        pass
+    assert "forward" not in depthwise.__dict__
     with depthwise_in_float32(network, False), torch.autocast("cpu", torch.bfloat16):
         assert network(images).dtype == torch.bfloat16

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unicodedata import combining, east_asian_width
+from unicodedata import category, east_asian_width
 
 from uol.errors import CallError
 from uol.storage.files import check_output, plain
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages
 
 _EVERY, _AT_LEAST_EVERY = 10, 60  # seconds between lines of progress
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # categories of Unicode: they would break a line, or cannot be written
+_NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 
 
 def say(text: str) -> None:
@@ -79,7 +82,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
     numeric = [any(isinstance(row.get(key), int | float) for row in rows) for key in columns]
     cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
         print(_aligned([list(columns.values()), *cells], numeric))
         return
     from rich.console import Console
@@ -95,8 +98,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Lines of cells under one another, some columns aligned on the right; a question mark for what has no print."""
-    shown = [["".join(one if one.isprintable() else "?" for one in cell) for cell in row] for row in rows]
+    """Lines of cells under one another, some columns aligned on the right; control characters are question marks."""
+    shown = [[_plain(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
     lines = []
     for row in shown:
@@ -106,11 +109,15 @@ def _aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
     return "\n".join(lines)
 
 
+def _plain(text: str) -> str:
+    return text if text.isprintable() else "".join("?" if category(one) in _CONTROLS else one for one in text)
+
+
 def _width(text: str) -> int:
     """Columns that a text takes: characters of East Asia take two, accents that combine none."""
     if text.isascii():
         return len(text)
-    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(0 if category(one) in _NO_WIDTH else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 @contextmanager
@@ -139,8 +146,8 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total, word="")
 
-        def update(done: int, word: str = "", title: str = title) -> None:
-            if title != bar.tasks[0].description:
+        def update(done: int, word: str = "", title: str | None = None) -> None:
+            if title is not None and title != bar.tasks[0].description:
                 bar.reset(task, description=title)
             bar.update(task, completed=done, word=word)
 

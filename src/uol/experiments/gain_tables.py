@@ -84,7 +84,8 @@ def _together(source: Source, rows: Sequence[GainRow]) -> list[Cells]:
             both = [*rows[0].used, *rows[place].used]
             gaps = {gap["tested_on"]: gap for gap in differences(both, source.plan) if gap["figure"] == "PC"}
             last = rows[place]._replace(own=_gain(gaps, source.plan.trained_on), elsewhere=_gain(gaps, _ELSEWHERE))
-            which = f"all {place}" if place == len(rows) - 1 else f"the first {place}"
+            steps = source.plan.order(rows[place].row.method, rows[place].row.recipe)  # rows before it may be missing
+            which = f"all {steps}" if steps == len(source.plan.rows) - 1 else f"the first {steps}"
             cells: Cells = {"what": f"{which} steps together", "folds": len(last.used)}
             found.append(cells | {"kept": kept_words(both, source.folder)} | _gains(last))
     return [dict.fromkeys(("recipe", "pc", "mae", "elsewhere")) | cells for cells in found]

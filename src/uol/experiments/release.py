@@ -57,7 +57,7 @@ def release(run: Path, out: Path, recipe: str, results: Path, left_out: str | No
 
 def renewed_card(folder: Path, results: Path) -> str:
     """The card of a released model as the results make it."""
-    made = read_object(folder / PROVENANCE)
+    made = _known(folder / PROVENANCE, read_object(folder / PROVENANCE))
     return _card(folder.name, load_scorer(folder), made, results_of(made, results), folder, results)
 
 
@@ -228,16 +228,18 @@ def _anchored(curve: Anchoring) -> str:
 
 def provenance_of(run: RunFolder) -> dict[str, Any]:
     """What is known of a run's network, with the name of its split, unless all images trained it."""
-    made: dict[str, Any]
     if run.finished:
         result = run.read_result()
-        made = {**result.provenance.model_dump(mode="json"), "split": result.split}
-    elif run.provenance.is_file():
-        made = read_object(run.provenance)
-    else:
-        raise CallError(f"{run}: not a finished run of uol train")
+        return _known(run.result, {**result.provenance.model_dump(mode="json"), "split": result.split})
+    if run.provenance.is_file():
+        return _known(run.provenance, read_object(run.provenance))
+    raise CallError(f"{run}: not a finished run of uol train")
+
+
+def _known(path: Path, made: dict[str, Any]) -> dict[str, Any]:
+    """Provenance that says which code trained; any other is refused."""
     if made["commit"] is None or made["modified"]:
-        raise UolError(f"{run}: nobody knows which code this was; train from a git checkout without changes")
+        raise UolError(f"{path}: nobody knows which code this was; train from a git checkout without changes")
     return made
 
 

@@ -117,14 +117,29 @@ def frame_each(images: Images, framer: Framer, first: int = 0) -> Iterator[Pixel
     if workers < 2:
         yield from (_framed(framer, image, number) for number, image in enumerate(images, first))
         return
-    pool = ThreadPoolExecutor(workers)
-    try:
-        with one_thread_each() if framer.framing == "face" else nullcontext():
-            for start in range(0, len(images), _TOGETHER):  # a few at a time: all of them may not fit in memory
-                part = range(start, min(start + _TOGETHER, len(images)))
-                yield from pool.map(lambda place: _framed(framer, images[place], first + place), part)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    for start in range(0, len(images), _TOGETHER):  # a few at a time: all of them may not fit in memory
+        part = range(start, min(start + _TOGETHER, len(images)))
+        opened = [id(images[place]) for place in part if isinstance(images[place], Image.Image)]
+        if len(set(opened)) < len(opened):  # Pillow decodes an image when it is first used, and not in two threads
+            yield from (_framed(framer, images[place], first + place) for place in part)
+        else:
+            yield from _framed_at_once(framer, images, part, first, workers)
+
+
+def _framed_at_once(
+    framer: Framer, images: Images, part: range, first: int, workers: int
+) -> Iterator[Pixels | ImageError]:
+    with one_thread_each() if framer.framing == "face" else nullcontext():
+        pool = ThreadPoolExecutor(workers)
+        try:
+            waiting = [pool.submit(_framed, framer, images[place], first + place) for place in part]
+        except RuntimeError:  # the system allows no more threads, or the interpreter is ending
+            waiting = []
+        try:
+            for place in part:
+                yield waiting[place - part.start].result() if waiting else _framed(framer, images[place], first + place)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _framed(framer: Framer, image: ImageLike, number: int) -> Pixels | ImageError:

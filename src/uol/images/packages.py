@@ -11,7 +11,8 @@ from typing import Any
 
 from uol.errors import UolError
 
-_import_lock = threading.Lock()
+_import_lock, _count_lock = threading.Lock(), threading.Lock()
+_uses, _threads = 0, 0  # of `one_thread_each` now, and OpenCV's threads before the first
 
 
 def opencv() -> Any:
@@ -22,13 +23,20 @@ def opencv() -> Any:
 @contextmanager
 def one_thread_each() -> Iterator[None]:
     """Let OpenCV work in one thread for each photograph: where several are framed at once, more only get in the way."""
+    global _uses, _threads
     cv2 = opencv()
-    before = cv2.getNumThreads()
-    cv2.setNumThreads(1)
+    with _count_lock:
+        if _uses == 0:
+            _threads = cv2.getNumThreads()
+            cv2.setNumThreads(1)
+        _uses += 1
     try:
         yield
     finally:
-        cv2.setNumThreads(before)
+        with _count_lock:
+            _uses -= 1
+            if _uses == 0:
+                cv2.setNumThreads(_threads)
 
 
 def import_package(name: str) -> Any:

@@ -193,13 +193,17 @@ def depthwise_in_float32(network: nn.Module, wanted: bool) -> Iterator[None]:
     On processors the gradients of strided ones, and of those of 5 × 5 pixels, take up to ten times as long in bfloat16.
     """
     found = [module for module in network.modules() if wanted and _is_depthwise(module)]
+    before = [module.__dict__.get("forward") for module in found]
     for module in found:
         module.__dict__["forward"] = partial(_in_float32, module.forward)
     try:
         yield
     finally:
-        for module in found:
-            del module.__dict__["forward"]
+        for module, own in zip(found, before, strict=True):
+            if own is None:
+                del module.__dict__["forward"]
+            else:
+                module.__dict__["forward"] = own
 
 
 def _is_depthwise(module: nn.Module) -> bool:
