@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -140,6 +141,12 @@ def test_data_is_split(place, run_uol, tmp_path):
     done = run_uol("data", "split", place / "photos", "--table", place / "ratings.csv", "--folds", 2, "--out", folds)
     assert done.returncode == 0, done.stderr
     assert len(folds.read_text().splitlines()) == 17
+
+
+def test_experiments_are_listed(run_uol):
+    done = run_uol("experiment", "list", "--results", Path(__file__).parents[1] / "results")
+    assert done.returncode == 0, done.stderr
+    assert "ladder" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["train", "demo", "export", "experiment run"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 _INTERRUPTED, _SAID = 130, "uol: interrupted"
@@ -23,7 +25,21 @@ def main() -> None:
         run()
     except KeyboardInterrupt:  # before or after all that `run` answers
         print(_SAID, file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+        _end()
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:
+            _end()
+        raise
+
+
+def _end() -> None:
+    """Leave after Ctrl-C without waiting for threads: one that is opening a model aborts the process or never ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    atexit._run_exitfuncs()
+    os._exit(_INTERRUPTED)
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from PIL import Image
 
 from quick import quick_recipe
 from uol.training.recipe import dump_recipe
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="session")
@@ -418,3 +421,34 @@ def test_a_printed_error_names_the_image_once(uol, model_folder, tmp_path):
     (tmp_path / "broken.jpg").write_bytes(b"nothing")
     code, out, _ = uol("score", tmp_path / "broken.jpg", "--model", model_folder)
     assert (code, out.count("broken.jpg")) == (1, 1)
+
+
+OPENING = """
+import os, signal, sys, threading, time
+import uol.scoring.onnx as onnx
+
+def slow(opened, path, threads):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(30)
+
+onnx._open_later = slow
+from uol.__main__ import main
+sys.argv = ["uol", "compare", *sys.argv[1:]]
+main()
+"""
+
+
+def test_ctrl_c_does_not_wait_for_a_model_that_is_being_opened(tmp_path):
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (40, 40)).save(tmp_path / name)
+    command = [sys.executable, "-c", OPENING, tmp_path / "a.png", tmp_path / "b.png"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "uol: interrupted\n")
+
+
+@pytest.mark.parametrize(("encoding", "redirection"), [("utf-8", ">&-"), ("ascii", "")])
+def test_output_that_is_closed_or_has_few_characters_is_no_fault(encoding, redirection):
+    command = f"{sys.executable} -m uol experiment list --results {RESULTS} {redirection}"
+    settings = os.environ | {"PYTHONIOENCODING": encoding}
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, env=settings)
+    assert (result.returncode, result.stderr) == (0, "")

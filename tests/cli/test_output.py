@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from uol.cli.output import ProgressLines, print_table, progress_bar
+from uol.cli.output import ProgressLines, print_table, progress_bar, say
 
 
 @pytest.fixture
@@ -81,3 +81,15 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row(capsys):
     assert len(lines[5]) == len(head) - 2  # as wide as the heading, and so is the next
     assert len(lines[6]) == len(head) + 1
     assert all(line.startswith(name) for line, name in zip(lines[7:10], names[7:], strict=True))
+
+
+def test_messages_have_no_control_characters(capsys):
+    say("no\x1b[31msuch\u202e.jpg\nsecond line")
+    assert capsys.readouterr().err == "no?[31msuch?.jpg\nsecond line\n"
+
+
+def test_a_table_on_a_terminal_has_no_control_characters(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    print_table([{"image": "a\x1b[31mb\n\u202ec.jpg"}], {"image": "image"})
+    assert "a?[31mb??c.jpg" in capsys.readouterr().out

@@ -46,7 +46,10 @@ def test_steps_are_summed_as_far_as_predictions_are_kept(tmp_path):
     kept_path(tmp_path / results[5].file_name, "mebeauty").unlink()  # of a step between
     found = gains_table(Source(results, PLANS["ladder"], folder=tmp_path)).rows
     assert [row["kept"] for row in found] == ["yes", "not on mebeauty", "yes", "no", "yes", "no"]
-    assert [row["what"] for row in found[4:]] == ["the first 10 steps together", "the first 12 steps together"]  # of the ladder
+    assert [row["what"] for row in found[4:]] == [
+        "the first 10 steps together",
+        "the first 12 steps together",
+    ]  # of the ladder
     assert [row["gain_pc"] for row in found[4:]] == [pytest.approx(0.03), pytest.approx(0.04)]
 
 

@@ -13,9 +13,10 @@ import pytest
 from quick import quick_recipe
 from uol.errors import CallError
 from uol.experiments import runner
+from uol.experiments.listing import count_there
 from uol.experiments.plans import PLANS, Plan, PlanRow
 from uol.experiments.rescoring import Consistency
-from uol.experiments.runner import Bench, Outcome, count_there, jobs_of, run_jobs, time_left
+from uol.experiments.runner import Bench, Outcome, jobs_of, run_jobs, time_left
 from uol.order.consistency import estimate_by_consistency
 from uol.ratings import metrics
 from uol.runs.folder import RunFolder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import sys
@@ -13,6 +14,7 @@ import typer
 
 import uol
 from uol.cli import data, demo, experiment, export, report, score, serve, study, train
+from uol.cli.output import say
 from uol.errors import OF_TRAINING, MissingTorchError, UolError, install
 from uol.storage.cores import let_waiting_threads_sleep
 
@@ -87,6 +89,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", "Glyph .* missing")  # matplotlib's, on names in scripts that its font lacks
     warnings.showwarning = _show_warning
     let_waiting_threads_sleep()
+    _prepare_streams()
     try:
         _commands()()
     except UolError as error:
@@ -110,13 +113,25 @@ def main() -> None:
     except Exception as error:
         if _state["debug"]:
             raise
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _fail("no space is left where the output goes", 1)
         lines = str(error).splitlines()
         _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (uol --debug … shows the traceback)", 1)
 
 
+def _prepare_streams() -> None:
+    """Let output be closed, and let a character that its encoding does not have be written as its number."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (until the end)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """A warning as one line; the place in the code is of no use on the shell."""
-    print(f"uol: {message}", file=sys.stderr)
+    say(f"uol: {message}")
 
 
 def _command() -> str:
@@ -134,5 +149,5 @@ def _fail(message: str, code: int) -> None:
         import traceback
 
         traceback.print_exc()
-    print(f"uol: {message}", file=sys.stderr)
+    say(f"uol: {message}")
     sys.exit(code)

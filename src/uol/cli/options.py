@@ -72,7 +72,9 @@ TableOption = Annotated[
 VotesOption = Annotated[bool, typer.Option("--votes", help="The table has votes on pairs of images, not ratings.")]
 ScaleOption = Annotated[
     tuple[float, float] | None,
-    typer.Option("--scale", help="Lowest and highest possible rating; guessed from the table by default."),
+    typer.Option(
+        "--scale", metavar="LOW HIGH", help="Lowest and highest possible rating; guessed from the table by default."
+    ),
 ]
 ReadOption = Annotated[
     list[str] | None,

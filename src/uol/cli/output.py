@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from uol.ratings.rated_images import RatedImages
 
 _EVERY, _AT_LEAST_EVERY = 10, 60  # seconds between lines of progress
-_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # categories of Unicode: they would break a line, or cannot be written
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # categories of Unicode
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they change the direction of a text
 _NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 
 
 def say(text: str) -> None:
-    """Print a message on stderr."""
-    print(text, file=sys.stderr)
+    """Print a message on stderr; control characters, which names of files may have, are question marks."""
+    print("\n".join(map(_plain, text.split("\n"))), file=sys.stderr)
 
 
 def load(chosen: DataChoice) -> RatedImages:
@@ -81,7 +82,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
     from uol.reports.formats import cell
 
     numeric = [any(isinstance(row.get(key), int | float) for row in rows) for key in columns]
-    cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
+    cells = [[_plain(cell(key, row.get(key))) for key in columns] for row in rows]
     if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
         print(_aligned([list(columns.values()), *cells], numeric))
         return
@@ -98,11 +99,10 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Lines of cells under one another, some columns aligned on the right; control characters are question marks."""
-    shown = [[_plain(cell) for cell in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
+    """Lines of cells under one another, some columns aligned on the right."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
-    for row in shown:
+    for row in rows:
         spaces = [" " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
         padded = [space + cell if end else cell + space for cell, space, end in zip(row, spaces, right, strict=True)]
         lines.append("  ".join(padded).rstrip())
@@ -110,7 +110,10 @@ def _aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
 
 
 def _plain(text: str) -> str:
-    return text if text.isprintable() else "".join("?" if category(one) in _CONTROLS else one for one in text)
+    """A text whose control characters are question marks: they would break a line, or change the terminal."""
+    if text.isprintable():
+        return text
+    return "".join("?" if category(one) in _CONTROLS or one in _TURNING else one for one in text)
 
 
 def _width(text: str) -> int:

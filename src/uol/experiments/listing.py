@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from uol.experiments.plans import PLANS
+from uol.experiments.plans import PLANS, Plan
 from uol.experiments.published import FIVE_FOLDS, order_of_methods
 from uol.experiments.rows import find_source, table_names
-from uol.experiments.runner import count_there
+from uol.runs.result import Result
 
 
 def list_experiments(results: Path) -> list[dict[str, Any]]:
@@ -35,3 +36,9 @@ def list_experiments(results: Path) -> list[dict[str, Any]]:
             {"name": plan.name, "title": plan.title, "results": there, "of": of, "methods": planned, "published": True}
         )
     return rows
+
+
+def count_there(plan: Plan, results: Sequence[Result], folds: int = 5) -> tuple[int, int]:
+    """How many of a plan's results, one seed of each row on each fold, are there, and how many there can be."""
+    found = {(r.method, r.recipe, r.split) for r in plan.of(results)}
+    return len(found), folds * len(plan.rows)

@@ -15,7 +15,7 @@ import torch
 
 from uol.errors import CallError, UolError
 from uol.experiments.collect import add
-from uol.experiments.plans import Plan, PlanRow
+from uol.experiments.plans import PlanRow
 from uol.experiments.rescoring import Consistency, Rescored, read_again
 from uol.ratings.rated_images import RatedImages, Split
 from uol.runs.folder import RunFolder
@@ -190,12 +190,6 @@ def time_left(outcomes: Sequence[Outcome], jobs: int) -> float | None:
     """Seconds that the rest will take if it is like what was trained so far; None before anything was."""
     trained = [outcome.seconds for outcome in outcomes if outcome.state == "done"]
     return sum(trained) / len(trained) * (jobs - len(outcomes)) if trained else None
-
-
-def count_there(plan: Plan, results: Sequence[Result], folds: int = 5) -> tuple[int, int]:
-    """How many of a plan's results, one seed of each row on each fold, are there, and how many there can be."""
-    found = {(r.method, r.recipe, r.split) for r in plan.of(results)}
-    return len(found), folds * len(plan.rows)
 
 
 def _train(

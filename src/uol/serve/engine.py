@@ -12,6 +12,7 @@ import math
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -244,6 +245,19 @@ class Engine:
 _Handler: TypeAlias = Callable[["_Process", Message | None], None]
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let a process begin with Ctrl-C held back, until it ignores it itself; this process gets it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Process:
     """The process that scores, with a thread that sends to it and one that receives."""
 
@@ -251,7 +265,8 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=run_worker, args=(theirs, model, threads), daemon=True)
-        self._process.start()
+        with _without_interrupts():
+            self._process.start()
         theirs.close()
         self._outbox: queue.SimpleQueue[Job | Cancel | None] = queue.SimpleQueue()
         self._loop, self._handler = loop, handler
