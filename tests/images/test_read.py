@@ -261,3 +261,8 @@ def test_names_given_again_are_reported_and_used_once(tmp_path):
     one = str(tmp_path / "a.png")
     assert expand_paths([one, one, str(tmp_path)], report=lines.append) == [tmp_path / "a.png", tmp_path / "b.png"]
     assert lines == ["2 repeated names passed over: each image is used once"]
+
+
+def test_an_empty_name_is_not_the_current_folder():
+    with pytest.raises(CallError, match="the name of an image or folder is empty"):
+        expand_paths(["a.png", ""])

@@ -93,3 +93,8 @@ def test_graphs_of_models_that_ship_are_of_their_present_settings(name):
         [one.value for one in exact.score_pixels(pixels)], abs=1e-3
     )
     assert model.compare_pixels(*pixels) == pytest.approx(exact.compare_pixels(*pixels), abs=1e-3)
+
+
+def test_an_empty_name_is_no_model():
+    with pytest.raises(CallError, match="the name of the model is empty"):
+        find_model("")

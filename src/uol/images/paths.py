@@ -84,6 +84,8 @@ def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Repor
     images that were named again.
     """
     names, found = list(names), []
+    if "" in names:
+        raise CallError("the name of an image or folder is empty; the current folder is .")
     for name in names:
         if name == "-":
             lines = (line.rstrip("\r\n").removeprefix("\ufeff") for line in listed)

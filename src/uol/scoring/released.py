@@ -43,6 +43,8 @@ def find_model(name: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(name, str | os.PathLike):
         raise CallError(f"a model is a name or a folder, not {type(name).__name__}")
+    if not str(name):
+        raise CallError("the name of the model is empty; name one that ships, or a folder")
     if str(name).startswith("hf://"):
         from uol.scoring.hub import fetch_model
 
