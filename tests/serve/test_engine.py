@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import signal
+import sys
 
 import pytest
 
@@ -230,3 +233,19 @@ def test_batches_are_reported(made):
         assert seen == [7]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks on this system")
+def test_ctrl_c_waits_while_a_process_begins():
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with engine_module._without_interrupts():
+        process = multiprocessing.get_context("spawn").Process(target=_blocks_interrupts)
+        process.start()
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    process.join()
+    assert process.exitcode == 0
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == blocked
+
+
+def _blocks_interrupts() -> None:
+    sys.exit(signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []))
