@@ -97,6 +97,12 @@ def test_a_share_of_the_next_layers_rate_is_above_0_and_at_most_1(share):
         load_recipe("strong", {"layer_decay": share})
 
 
+@pytest.mark.parametrize("name", ["epochs", "learning_rate", "model.resize", "augmentation.rotation"])
+def test_true_is_no_number(name):
+    with pytest.raises(CallError, match=f"{name}: must be a number, not true"):
+        load_recipe("strong", {name: True})
+
+
 def test_rates_by_steps_and_by_a_line():
     steps = load_recipe(
         "matched", {"schedule": "steps", "learning_rate": 1e-2, "milestones": [[5, 0.1], [8, 0.01]], "warmup_steps": 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
@@ -64,6 +64,13 @@ class Settings(BaseModel):
                 line = f"{dotted}: this setting was removed in 0.2 ({LEGACY[dotted].why})"
                 raise PydanticCustomError("removed_setting", "{line}", {"line": line})
         return kept
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_is_true(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+            raise PydanticCustomError("float_type", "must be a number")  # to pydantic true is 1
+        return value
 
 
 class ModelConfig(Settings):
