@@ -34,9 +34,9 @@ def main() -> None:
 
 def _end() -> None:
     """Leave after Ctrl-C without waiting for threads: one that is opening a model aborts the process or never ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends what is still being tidied up
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     atexit._run_exitfuncs()
     os._exit(_INTERRUPTED)

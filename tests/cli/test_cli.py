@@ -448,7 +448,27 @@ def test_ctrl_c_does_not_wait_for_a_model_that_is_being_opened(tmp_path):
 
 @pytest.mark.parametrize(("encoding", "redirection"), [("utf-8", ">&-"), ("ascii", "")])
 def test_output_that_is_closed_or_has_few_characters_is_no_fault(encoding, redirection):
-    command = f"{sys.executable} -m uol experiment list --results {RESULTS} {redirection}"
-    settings = os.environ | {"PYTHONIOENCODING": encoding}
-    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, env=settings)
+    result = in_shell(f"experiment list --results {RESULTS} {redirection}", PYTHONIOENCODING=encoding)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_json_is_json_in_any_encoding(tmp_path, encoding):
+    name = "é\U0001f469.png"
+    (tmp_path / name).write_bytes(b"no picture")
+    result = in_shell(f"score {tmp_path} {tmp_path / name} --json", PYTHONIOENCODING=encoding)
+    assert [Path(row["image"]).name for row in json.loads(result.stdout)] == [name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_output_that_is_full_or_that_nobody_reads_is_one_line():
+    full = in_shell(f"experiment list --results {RESULTS} > /dev/full")
+    assert (full.returncode, full.stderr) == (1, "uol: no space is left where the output goes\n")
+    unread = in_shell(f"experiment list --results {RESULTS} | true")
+    assert (unread.returncode, unread.stderr) == (0, "")  # of the pipe's last command
+
+
+def in_shell(words, **settings):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | settings
+    command = ["sh", "-c", f"{sys.executable} -m uol {words}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

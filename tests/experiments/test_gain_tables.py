@@ -85,3 +85,9 @@ def test_the_ladder_goes_from_the_paper_to_what_ships_by_steps_that_change_somet
     shipped = {row.recipe: made for row, made in zip(steps, settings, strict=True)}
     assert all(shipped[name] == load_recipe(name) for name in ("strong", "best", "distilled"))
     assert all(before != after for before, after in pairwise(settings))
+
+
+def test_without_the_first_row_nothing_is_summed(tmp_path):
+    results = rows({name: pc for name, pc in LADDER.items() if name != "paper"} | {"best": 0.94})
+    found = gains_table(Source(results, PLANS["ladder"], folder=tmp_path)).rows
+    assert [row["recipe"] for row in found] == ["paper-schedule", "strong", "best"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,6 +141,44 @@ def test_without_threads_images_are_framed_one_by_one(monkeypatch):
     monkeypatch.setattr(framing, "available_cores", lambda: 2)
     images = [np.full((6, 6, 3), number, np.uint8) for number in range(5)]
     assert [int(one.max()) for one in frame_each(images, Framer(4))] == list(range(5))
+
+
+def test_threads_that_cannot_all_be_started_frame_no_image_twice(monkeypatch):
+    framed = []
+
+    class TwoThreads(ThreadPoolExecutor):
+        def submit(self, work: Any, *given: Any, **settings: Any) -> Any:
+            if given[2] >= 6:
+                raise RuntimeError("can't start new thread")
+            return super().submit(work, *given, **settings)
+
+    original = framing._framed
+
+    def noted(framer: Framer, image: Any, number: int) -> Any:
+        framed.append(number)
+        return original(framer, image, number)
+
+    monkeypatch.setattr(framing, "_framed", noted)
+    monkeypatch.setattr(framing, "ThreadPoolExecutor", TwoThreads)
+    monkeypatch.setattr(framing, "available_cores", lambda: 2)
+    images = [np.full((6, 6, 3), number, np.uint8) for number in range(12)]
+    assert [int(one.max()) for one in frame_each(images, Framer(4))] == list(range(12))
+    assert sorted(framed) == list(range(12))
+
+
+def test_an_interruption_leaves_no_thread(monkeypatch):
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, work: Any, *given: Any, **settings: Any) -> Any:
+            if given[2] == 6:
+                raise KeyboardInterrupt
+            return super().submit(work, *given, **settings)
+
+    monkeypatch.setattr(framing, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(framing, "available_cores", lambda: 2)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        list(frame_each([np.zeros((6, 6, 3), np.uint8)] * 12, Framer(4)))
+    assert threading.active_count() == before
 
 
 def test_opencv_has_one_thread_for_each_image_and_its_own_again(monkeypatch, pictures):

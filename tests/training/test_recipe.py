@@ -97,10 +97,18 @@ def test_a_share_of_the_next_layers_rate_is_above_0_and_at_most_1(share):
         load_recipe("strong", {"layer_decay": share})
 
 
-@pytest.mark.parametrize("name", ["epochs", "learning_rate", "model.resize", "augmentation.rotation"])
+@pytest.mark.parametrize("name", ["epochs", "learning_rate", "model.resize", "augmentation.rotation", "held_out_seed"])
 def test_true_is_no_number(name):
     with pytest.raises(CallError, match=f"{name}: must be a number, not true"):
         load_recipe("strong", {name: True})
+
+
+@pytest.mark.parametrize(
+    "settings", [{"panel_passes": [True, 2.0]}, {"milestones": [[5, True]]}, {"scoring.zooms": [True]}]
+)
+def test_true_is_no_number_in_a_list(settings):
+    with pytest.raises(CallError, match="must be a number"):
+        load_recipe("strong", settings)
 
 
 def test_rates_by_steps_and_by_a_line():

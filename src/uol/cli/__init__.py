@@ -91,7 +91,10 @@ def main() -> None:
     let_waiting_threads_sleep()
     _prepare_streams()
     try:
-        _commands()()
+        try:
+            _commands()()
+        finally:
+            sys.stdout.flush()  # here, where it is answered if the output is full or closed
     except UolError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
@@ -114,7 +117,9 @@ def main() -> None:
         if _state["debug"]:
             raise
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            _fail("no space is left where the output goes", 1)
+            if error.filename is None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _fail(f"no space is left where {error.filename or 'the output'} goes", 1)
         lines = str(error).splitlines()
         _fail(f"unexpected {type(error).__name__}: {lines[0] if lines else ''} (uol --debug … shows the traceback)", 1)
 
@@ -124,7 +129,8 @@ def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (until the end)
+            null = open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 (until the end)
+            setattr(sys, name, null)
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 

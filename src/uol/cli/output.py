@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,8 +69,9 @@ def check_results(results: Path) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; NaN and infinities become null."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print a value as JSON; NaN and infinities become null, and characters escapes where they cannot be written."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
+    print(json.dumps(plain(value), indent=2, ensure_ascii=encoding != "utf8", allow_nan=False))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
@@ -83,7 +83,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
     numeric = [any(isinstance(row.get(key), int | float) for row in rows) for key in columns]
     cells = [[_plain(cell(key, row.get(key))) for key in columns] for row in rows]
-    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+    if not sys.stdout.isatty():
         print(_aligned([list(columns.values()), *cells], numeric))
         return
     from rich.console import Console

@@ -75,7 +75,7 @@ def gains_table(source: Source) -> View:
 
 def _together(source: Source, rows: Sequence[GainRow]) -> list[Cells]:
     """The gains of the last row with predictions over the first row, and those of the last row."""
-    if source.plan is None or source.plan.reference is not None or not rows:
+    if source.plan is None or source.plan.reference is not None or not rows or source.plan.order(*rows[0].row.key):
         return []
     kept = [place for place, row in enumerate(rows) if kept_words(row.used, source.folder) == "yes"]
     found: list[Cells] = []

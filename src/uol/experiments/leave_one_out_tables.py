@@ -43,7 +43,7 @@ def left_out_brief(found: Sequence[LeftOut]) -> View:
 
 
 def left_out_differences(found: Sequence[LeftOut]) -> View:
-    """PC of each recipe minus that of the one before, on the same images, left out and read on the same panels."""
+    """PC of each recipe minus that of the one before, of the same panels that train, are left out and read."""
     rows: list[Cells] = []
     for one, two, panel in pairs_of(found):
         gap = difference(one.readings[panel], two.readings[panel])
@@ -111,14 +111,18 @@ def difference(one: Transfer, two: Transfer) -> Difference | None:
 
 
 def pairs_of(found: Sequence[LeftOut]) -> list[tuple[LeftOut, LeftOut, str]]:
-    """Each run with the one before that left out the same panel, and each panel that reads in both."""
+    """Each run with the one before of the same panels, left out and trained, and each panel that reads in both."""
     return [
         (one, two, panel)
-        for two, one in pairwise(found)
-        if (one.left_out, one.method, one.seed) == (two.left_out, two.method, two.seed)
+        for two, one in pairwise(sorted(found, key=_panels_of))
+        if _panels_of(one) == _panels_of(two)
         for panel in one.readings
         if panel in two.readings
     ]
+
+
+def _panels_of(one: LeftOut) -> tuple[str, str, int, list[str]]:
+    return one.left_out, one.method, one.seed, [panel.name for panel in one.panels]
 
 
 def left_out_means(one: LeftOut, panel: str) -> list[GroupMean]:

@@ -33,8 +33,8 @@ CHOSEN_ON: dict[str, str] = {
 _KNOWN_AS = {
     PAPER: ": the paper to the letter, our code",
     "paper-calibrated": ": its settings, with intervals",
-    FAST: ": the small model that ships",
-    DISTILLED: ": the large model that ships",
+    FAST: ": recipe of the small model that ships",
+    DISTILLED: ": recipe of the large model that ships",
 }
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
@@ -131,13 +132,18 @@ def _framed_at_once(
 ) -> Iterator[Pixels | ImageError]:
     with one_thread_each() if framer.framing == "face" else nullcontext():
         pool = ThreadPoolExecutor(workers)
+        waiting: list[Future[Pixels | ImageError]] = []
         try:
-            waiting = [pool.submit(_framed, framer, images[place], first + place) for place in part]
-        except RuntimeError:  # the system allows no more threads, or the interpreter is ending
-            waiting = []
-        try:
-            for place in part:
-                yield waiting[place - part.start].result() if waiting else _framed(framer, images[place], first + place)
+            try:
+                for place in part:
+                    waiting.append(pool.submit(_framed, framer, images[place], first + place))  # noqa: PERF401
+            except RuntimeError:  # the system allows no more threads, or the interpreter is ending
+                pool.shutdown(wait=True, cancel_futures=True)
+            for place, one in zip_longest(part, waiting):
+                if one is None or one.cancelled():
+                    yield _framed(framer, images[place], first + place)
+                else:
+                    yield one.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -46,6 +46,10 @@ def drop_legacy(settings: Mapping[str, Any], neutral_only: bool, group: str = ""
     return kept
 
 
+def _has_bool(value: Any) -> bool:
+    return any(map(_has_bool, value)) if isinstance(value, list | tuple) else isinstance(value, bool)
+
+
 class Settings(BaseModel):
     """Settings that files keep: unknown names are refused; a deleted setting is ignored if it has its neutral value."""
 
@@ -68,7 +72,7 @@ class Settings(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_number_is_true(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+        if "bool" not in str(cls.model_fields[info.field_name or ""].annotation) and _has_bool(value):
             raise PydanticCustomError("float_type", "must be a number")  # to pydantic true is 1
         return value
 

@@ -248,7 +248,7 @@ _Handler: TypeAlias = Callable[["_Process", Message | None], None]
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Let a process begin with Ctrl-C held back, until it ignores it itself; this process gets it afterwards."""
+    """Let a process begin with Ctrl-C held back, until it ignores it itself."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
