@@ -35,7 +35,7 @@ RESOLVED = {  # digests of the settings in which each recipe differs from the de
     "half": "394acc09660e",
     "hiera": "e637b9e29236",
     "matched": "d00639f7d960",
-    "panels-fast": "36f9fb3b943b",
+    "panels-fast": "351606ac4035",
     "panels-large": "b6e83ddc6cb9",
     "paper": "7f62896cf558",
     "paper-calibrated": "c5584a90e5f8",
