@@ -18,7 +18,7 @@ from uol.errors import CallError, ImageError
 from uol.images.face_cache import FaceCache
 from uol.images.framing import fit_square, pack_images
 from uol.images.paths import expand_paths, find_images
-from uol.images.read import read_image
+from uol.images.read import SUFFIXES, read_image
 
 RED = (255, 0, 0)
 
@@ -220,6 +220,17 @@ def test_a_folder_says_what_it_passed_over(tmp_path, ramp):
     ]
     with pytest.raises(CallError, match=r"no images in this folder \(passed over: 1 .txt; looked for"):
         find_images(tmp_path / "elsewhere")
+
+
+def test_a_folder_without_images_stops_nothing_that_others_were_named_for(tmp_path, ramp):
+    ramp.save(tmp_path / "a.png")
+    (tmp_path / "empty").mkdir()
+    lines = []
+    names = [str(tmp_path / "empty"), str(tmp_path / "a.png")]
+    assert expand_paths(names, report=lines.append) == [tmp_path / "empty", tmp_path / "a.png"]
+    assert lines == [f"{tmp_path / 'empty'}: no images in this folder (looked for {', '.join(sorted(SUFFIXES))})"]
+    with pytest.raises(CallError, match="no images in this folder"):
+        expand_paths(names[:1])
 
 
 @pytest.mark.parametrize("wrong", [None, b"bytes", 3])

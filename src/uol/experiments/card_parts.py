@@ -53,13 +53,17 @@ def taught_by(teachers: Sequence[str]) -> str:
     )
 
 
-def tested_text(made: Mapping[str, Any], folds: int) -> str:
-    """Which images the figures of a card are of: those that its network was tested on, or the folds of its recipe."""
+def tested_text(made: Mapping[str, Any], folds: int, kept: bool) -> str:
+    """Which images the figures of a card are of: those that its network was tested on, or the folds of its recipe.
+
+    `kept` says whether the predictions behind the figures are kept.
+    """
+    again = "" if kept else "The predictions were not kept: `uol experiment verify` cannot compute them again."
     panels = [panel["name"] for panel in made.get("panels") or [made["data"]]]
     several = len(panels) > 1
     if "split" in made:
         text = f"""This very network was tested, after its last epoch, on images that it never saw: those of the split
-            {made["split"]} of {panels[0]}{" and the test images of the other panels" if several else ""}."""
+            {made["split"]} of {panels[0]}{" and the test images of the other panels" if several else ""}. {again}"""
         return filled(text)
     on = "the five official folds" if folds == FIVE else f"{folds} of the five official folds"
     images, where = "the data set", on
@@ -67,7 +71,7 @@ def tested_text(made: Mapping[str, Any], folds: int) -> str:
         images, where = "its data sets", f"{on} of {panels[0]}, and over the test images of the other panels"
     text = f"""This network learnt from every image of {images}, so none is left to test it on. The figures are means
         over {where}: on each, a network made by the same recipe from the other images alone was tested, after its last
-        epoch."""
+        epoch. {again}"""
     return filled(text)
 
 

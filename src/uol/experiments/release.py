@@ -9,6 +9,7 @@ from typing import Any
 from uol.errors import CallError, UolError
 from uol.experiments.anchoring_curve import Anchoring, read_anchorings
 from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by, tested_text
+from uol.experiments.kept_predictions import kept_words
 from uol.experiments.leave_one_out import LeftOut
 from uol.experiments.release_panels import best_reader, left_out_of, licences, panels_card, with_first
 from uol.experiments.rows import Row, make_rows, of_one_seed
@@ -65,7 +66,9 @@ def _card(
     name: str, scorer: Scorer, made: Mapping[str, Any], found: Sequence[Result], folder: Path, results: Path
 ) -> str:
     curves = curves_of(folder, results)
-    return card(name, scorer, made, found, curves, left_out_of(made, results) if made.get("panels") else ())
+    left_out = left_out_of(made, results) if made.get("panels") else ()
+    kept = kept_words(found, results / _data_of(made)) == "yes"
+    return card(name, scorer, made, found, curves, left_out, kept)
 
 
 def card(
@@ -75,17 +78,24 @@ def card(
     results: Sequence[Result],
     curves: Sequence[Anchoring] = (),
     left_out: Sequence[LeftOut] = (),
+    kept: bool = True,
 ) -> str:
-    """The model card: what it says, how well, for whom, and what must not be done with it."""
+    """The model card: what it says, how well, for whom, and what must not be done with it.
+
+    `kept` says whether the predictions behind its figures are kept.
+    """
     (row,) = make_rows(results)
+    tested = tested_text(made, row["folds"], kept)
     if left_out:
-        begin = panels_card(name, scorer, made, results, row["folds"], left_out)
+        begin = panels_card(name, scorer, made, results, tested, left_out)
     else:
-        begin = _of_one(name, scorer, made, results, row)
+        begin = _of_one(name, scorer, made, results, row, tested)
     return "".join([*begin, *(_anchored(curve) for curve in curves), _closing(scorer, made)])
 
 
-def _of_one(name: str, scorer: Scorer, made: Mapping[str, Any], results: Sequence[Result], row: Row) -> list[str]:
+def _of_one(
+    name: str, scorer: Scorer, made: Mapping[str, Any], results: Sequence[Result], row: Row, tested: str
+) -> list[str]:
     """What the card of one panel says of the network and its figures."""
     data, panel = made["data"], scorer.panel
     says = f"""It says what the panel of {panel.name} would say of a photograph of a face: the panel's mean score from
@@ -113,7 +123,7 @@ Scorer.from_pretrained("{name}").score(["photo.jpg"])
 
 ## How well it agrees with its panel
 
-{tested_text(made, row["folds"])}
+{tested}
 """,
         _figures(row, "split" in made),
         "\nBy group, on the same test images (the interval is of the images drawn; bias is prediction − score):\n",
@@ -249,7 +259,7 @@ def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
     Results of other settings are not the model's.
     """
     trained = made.get("panels") or [made["data"]]
-    data, settings, recipe = "+".join(one["name"] for one in trained), made["settings"], made["recipe"]
+    data, settings, recipe = _data_of(made), made["settings"], made["recipe"]
     rows = [
         r
         for r in read_results(results / data)
@@ -267,6 +277,11 @@ def results_of(made: Mapping[str, Any], results: Path) -> list[Result]:
                 f"the results of {recipe} are of other ratings of {one['name']}: their figures are not this model's"
             )
     return of_one_seed(rows)
+
+
+def _data_of(made: Mapping[str, Any]) -> str:
+    """The name of the data sets that trained a model: that of the folder of its results."""
+    return "+".join(one["name"] for one in made.get("panels") or [made["data"]])
 
 
 def _is_of(result: Result, made: Mapping[str, Any]) -> bool:

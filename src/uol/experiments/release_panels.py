@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from uol import datasets
 from uol.errors import CallError
-from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by, tested_text
+from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by
 from uol.experiments.leave_one_out import LEAVE_ONE_OUT, LeftOut, read_left_out
 from uol.experiments.leave_one_out_tables import pc_interval
 from uol.experiments.rows import Cells, interval_of, mean
@@ -78,7 +78,7 @@ def panels_card(
     scorer: Scorer,
     made: Mapping[str, Any],
     results: Sequence[Result],
-    folds: int,
+    tested: str,
     left_out: Sequence[LeftOut],
 ) -> list[str]:
     """What the card of several panels says of the network, of its figures on each and on panels left out."""
@@ -109,7 +109,7 @@ Scorer.from_pretrained("{name}", panel="{others[0]}").score(["photo.jpg"])
 | settings chosen on | {CHOSEN_ON.get(results[0].recipe, "unknown")} |
 
 {panels_table(scorer, made)}
-{tested_text(made, folds)}
+{tested}
 """,
     ]
     for panel in scorer.panels:

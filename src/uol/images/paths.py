@@ -80,8 +80,8 @@ def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Repor
     """The files that names stand for, each once: files, the images of folders, and what patterns match.
 
     `-` stands for the lines of `listed`. A missing file of the list, or of several names, stays and gets a row with the
-    reason, like a broken one; one name at least must exist. `report` receives lines on what folders passed over, and on
-    images that were named again.
+    reason, like a broken one, and so does a folder without images; one name at least must exist. `report` receives
+    lines on what folders passed over, and on images that were named again.
     """
     names, found = list(names), []
     if "" in names:
@@ -106,7 +106,7 @@ def _expand(name: str, missing_ok: bool, report: Report) -> list[Path]:
     path = Path(name)
     try:
         if path.is_dir():
-            return find_images(path, report)
+            return _images_of(path, missing_ok, report)
         if path.exists():
             return [path]
         matches = sorted(Path(match) for match in glob.glob(name, recursive=True))
@@ -118,6 +118,17 @@ def _expand(name: str, missing_ok: bool, report: Report) -> list[Path]:
     if not files and not missing_ok:
         raise CallError(f"{name}: no such file or folder")
     return files or [path]
+
+
+def _images_of(folder: Path, missing_ok: bool, report: Report) -> list[Path]:
+    """The images of a folder; one without images stays, for a row of its own, if other names were given too."""
+    try:
+        return find_images(folder, report)
+    except CallError as error:
+        if not missing_ok:
+            raise
+        report(str(error))
+        return [folder]
 
 
 def check_cache(names: Iterable[str], cache: Path | None) -> None:

@@ -18,6 +18,7 @@ from uol.order.norms import normalised_by_batch
 from uol.training import ranks
 from uol.training.batches import Batch, Feed, fixed_batches, plan_epoch
 from uol.training.checkpoint import CheckpointWriter, Progress, load_checkpoint
+from uol.training.memory import freed_memory_kept
 from uol.training.packed import PackedImages
 from uol.training.recipe import Recipe, dump_recipe
 from uol.training.stepper import (
@@ -70,7 +71,11 @@ def train(
     on_gpu = fabric.device.type == "cuda"
     kept = f"; the finished epochs are kept in {checkpoint}" if checkpoint else ""
     try:
-        with _deterministic(recipe.deterministic), fast_algorithms(on_gpu and not recipe.deterministic):
+        with (
+            _deterministic(recipe.deterministic),
+            fast_algorithms(on_gpu and not recipe.deterministic),
+            freed_memory_kept(fabric.device.type == "cpu"),
+        ):
             _train(fabric, method, data, recipe, checkpoint, report, held_out, learnt or data.fingerprint)
     except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
