@@ -27,7 +27,6 @@ from uol.storage.files import replacing_folder, write_json, write_text
 from uol.storage.validation import read_object
 
 _WATTS = {"H200": 700, "H100": 700, "A100": 400}
-_WITHOUT = "Its teachers, the networks of the folds and what was tried on the way are not counted."
 _PANELS = {
     "scut-fbp5500": " This one was sixty\n  raters, of frontal photographs of Asian and Caucasian faces.",
 }
@@ -139,7 +138,14 @@ def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
     machine, panels = made["hardware"], [panel.name for panel in scorer.panels]
     where = machine["gpu"] or machine["machine"]
     one = f"the taste of one panel, of one time and place, and what that panel got wrong.{_PANELS.get(panels[0], '')}"
-    elsewhere = "other data sets" if len(panels) == 1 else "panels left out"
+    missing = (
+        "Groups that are missing in the data set are predicted worse, as the figures on other data sets show, and the"
+        " error is\n  not small."
+    )
+    poorly = (
+        "Panels and groups that are missing in the data sets are predicted worse than these panels: the figures on\n"
+        "  panels left out show by how much."
+    )
     several = "the tastes of its panels, of their times and places, and what they got wrong."
     terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
         The code has its own licence."""
@@ -158,8 +164,7 @@ minors; not for identification, for which it has no means.
 ## Limits
 
 - It repeats {one if len(panels) == 1 else several}
-- Groups that are missing in the data set are predicted worse, as the figures on {elsewhere} show, and the error is
-  not small.
+- {missing if len(panels) == 1 else poorly}
 - Intervals hold for photographs like those of the data set. On others they are too narrow until the model is anchored.
 - Photographs of low quality, turned heads, hidden faces, make-up, filters and framing change the score.
 
@@ -189,7 +194,13 @@ def _cost(made: Mapping[str, Any]) -> str:
     text = f"Training took {seconds:.0f} s on {gpu or 'a processor'}"
     if gpu is None or (watts := next((most for name, most in _WATTS.items() if name in gpu), None)) is None:
         return f"{text}."
-    return f"{text}: {seconds * watts / 3.6e6:.2g} kWh at most, at the {watts} W that the card may take. {_WITHOUT}"
+    more = [
+        *(["its teachers"] if made["settings"]["teachers"] else []),
+        *(["the networks of the folds"] if "split" not in made else []),
+    ]
+    others = f"{', '.join(more)} and what was tried on the way are" if more else "what was tried on the way is"
+    energy = f"{seconds * watts / 3.6e6:.2g} kWh at most, at the {watts} W that the card may take"
+    return f"{text}: {energy}. {others[0].upper()}{others[1:]} not counted."
 
 
 def _figures(row: Row, of_itself: bool) -> str:

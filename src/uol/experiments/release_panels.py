@@ -124,7 +124,8 @@ Scorer.from_pretrained("{name}", panel="{others[0]}").score(["photo.jpg"])
     for one in left_out:
         if first in one.readings:
             parts += [
-                f"\n## On {one.left_out}, which trained neither network nor scale, read on {first}\n",
+                f"\n## If {one.left_out} is left out: a network of `{one.recipe}`, not this one, read on {first}\n",
+                f"\nMAE and bias are on the scale of {first}.\n",
                 groups_text([one.readings[first].groups or {}], same_images=True),
             ]
     return parts

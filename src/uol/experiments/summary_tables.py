@@ -29,12 +29,14 @@ CHOSEN_ON: dict[str, str] = {
     "two": "test images of all folds",
     "three": "test images of all folds",
     "four": "test images of all folds",
+    "panels-large": "fold 1 and MEBeauty, as `best`; passes after test figures of both with other passes",
+    "panels-fast": "fold 1 and MEBeauty, as `panels-large`; epochs by the time that they take",
 }
 _KNOWN_AS = {
     PAPER: ": the paper to the letter, our code",
     "paper-calibrated": ": its settings, with intervals",
-    FAST: ": recipe of the small model that ships",
-    DISTILLED: ": recipe of the large model that ships",
+    FAST: ": recipe of `uol-fast-scut5500`",
+    DISTILLED: ": recipe of `uol-vgg16-scut5500`",
 }
 
 

@@ -27,7 +27,7 @@ FORMER = {  # names of models that one of several panels replaces, and the panel
 }
 
 _FOLDER = Path(__file__).parents[1] / "released_models"
-DEFAULT = next(name for name in ("uol-fast", "uol-fast-scut5500") if (_FOLDER / name).is_dir())
+DEFAULT = "uol-fast"
 
 
 def names() -> list[str]:
