@@ -113,6 +113,8 @@ def try_images(count: int, scorer: BaseScorer, folder: Path, rng: np.random.Gene
     faces = [Image.fromarray(np.asarray(face)) for face in load_synthetic(12, 2, size=160).images]
     pictures = [np.asarray(ImageOps.expand(face, 8)) for face in faces]
     expected = [answer.value for answer in scorer.score(pictures)]
+    scale = scorer.panel.scale
+    unit = (scale.high - scale.low) / 4  # tolerances are those of a scale from 1 to 5
     made = [make_image(folder, k, pictures[k % 12], rng) for k in range(count)]
     paths = [path for path, _ in made]
     seen: Counter[int] = Counter()
@@ -132,9 +134,9 @@ def try_images(count: int, scorer: BaseScorer, folder: Path, rng: np.random.Gene
         elif row["error"] is not None:
             clean = "\n" not in row["error"].replace(str(path), "") and "Error:" not in row["error"]
             counts.add("clean errors" if clean and tolerance is None else "raw exceptions", row["error"])
-        elif row["value"] is None or not 1 <= row["low"] <= row["value"] <= row["high"] <= 5:
+        elif row["value"] is None or not scale.low <= row["low"] <= row["value"] <= row["high"] <= scale.high:
             counts.add("silent wrong answers", f"{path}: {row}")
-        elif tolerance is not None and abs(row["value"] - expected[k % 12]) > tolerance:
+        elif tolerance is not None and abs(row["value"] - expected[k % 12]) > tolerance * unit:
             counts.add("silent wrong answers", f"{path}: {row['value']}, not {expected[k % 12]}")
         else:
             counts.add("answered")
