@@ -147,6 +147,11 @@ def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
         "  panels left out show by how much."
     )
     several = "the tastes of its panels, of their times and places, and what they got wrong."
+    if not all(parts.embeds_alike for parts in scorer.other_panels.values()):
+        poorly += (
+            "\n- It keeps statistics of each panel's photographs (batch norms). Name the panel whose photographs are"
+            " most like\n  yours: others are scored worse."
+        )
     terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
         The code has its own licence."""
     return f"""
