@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from uol.scoring.released import FORMER, names
+from uol.scoring.released import names
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
@@ -83,7 +83,7 @@ def test_the_wheel_is_small_and_whole(wheel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", sorted({*names(), *FORMER}))
+@pytest.mark.parametrize("model", names())
 def test_what_the_wheel_installs_scores_without_torch(installed, tmp_path, model):
     Image.new("RGB", (80, 60), (90, 140, 220)).save(tmp_path / "sky.png")
     done = subprocess.run(

@@ -72,6 +72,7 @@ class Interrupts:
 interrupted = sys.argv.pop()
 sys.argv += ["data", "list"]
 sys.meta_path.insert(0, Interrupts)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 from uol.__main__ import main
 main()
 """
@@ -432,6 +433,7 @@ def slow(opened, path, threads):
     time.sleep(30)
 
 onnx._open_later = slow
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 from uol.__main__ import main
 sys.argv = ["uol", "compare", *sys.argv[1:]]
 main()

@@ -1,11 +1,8 @@
-"""Releases of several panels: the panel that answers by default, a card with every panel, and former names."""
+"""Releases of several panels: the panel that answers by default, and a card with every panel."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,14 +17,12 @@ from uol.experiments.leave_one_out import LEAVE_ONE_OUT
 from uol.experiments.release import release, renewed_card
 from uol.experiments.release_panels import best_reader, with_first
 from uol.ratings.rated_images import Split
-from uol.runs.evaluating import find_models, find_tested_part
+from uol.runs.evaluating import find_tested_part
 from uol.runs.multi_panel import PanelSplit
 from uol.runs.result import write_result
 from uol.runs.train_and_test import Origin, train_and_test
-from uol.scoring import released
 from uol.scoring.released import open_model
 from uol.scoring.scorer import Scorer
-from uol.serve.facts import model_facts
 from uol.training.packed import PackedImages
 
 pytest.importorskip("onnx")
@@ -136,34 +131,3 @@ def test_without_results_on_panels_left_out_nothing_is_released(place, tmp_path)
     with pytest.raises(CallError, match="no results of recipe other on panels left out; name another with --left-out"):
         release(place / "whole", tmp_path / "tiny", "quick", place / "results", "other")
     assert not (tmp_path / "tiny").exists()
-
-
-@pytest.mark.slow
-def test_former_names_are_the_panel_that_they_had(place, tmp_path, monkeypatch, uol):
-    shipped = tmp_path / "released_models"
-    scorer = Scorer.from_pretrained(place / "whole")
-    scut = scorer.on_panel("synthetic-b")
-    scut.panel = scut.panel.model_copy(update={"name": "scut-fbp5500"})
-    Scorer.from_pretrained(place / "whole").with_panels([scut]).save_pretrained(shipped / "uol-fast")
-    monkeypatch.setattr(released, "_FOLDER", shipped)
-    assert released.names() == ["uol-fast"]
-    former = open_model("uol-fast-scut5500", "torch", "cpu")
-    assert former.panel.name == "scut-fbp5500"
-    assert open_model("uol-fast", "torch", "cpu").panel.name == "synthetic-a"
-    assert open_model("uol-fast-scut5500", "torch", "cpu", panel="synthetic-a").panel.name == "synthetic-a"
-    assert released.find_model("uol-fast-scut5500") == shipped / "uol-fast"
-    assert find_models(Path("uol-fast-scut5500")) == [shipped / "uol-fast"]
-    assert [panel.name for panel in model_facts("uol-fast").panels] == ["synthetic-a", "scut-fbp5500"]
-    assert [panel.name for panel in model_facts("uol-fast-scut5500").panels] == ["scut-fbp5500"]
-    assert [panel.name for panel in former.panels] == ["scut-fbp5500"]  # what is served has the panels that are named
-    read = "--data synthetic --read n=40 --read test=8 --split whole --json"
-    figures = {}
-    for name in ("uol-fast", "uol-fast-scut5500"):
-        code, out, err = uol("evaluate", name, *read.split())
-        assert code == 0, err
-        figures[name] = json.loads(out)[0]["pc"]
-    assert figures["uol-fast"] != figures["uol-fast-scut5500"]
-    shutil.copytree(shipped / "uol-fast", shipped / "uol-fast-scut5500")  # while it ships, it is itself
-    assert open_model("uol-fast-scut5500", "torch", "cpu").panel.name == "synthetic-a"
-    with pytest.raises(CallError, match="no such model folder"):
-        open_model("uol-vgg16-scut5500")

@@ -231,6 +231,9 @@ def test_a_folder_without_images_stops_nothing_that_others_were_named_for(tmp_pa
     assert lines == [f"{tmp_path / 'empty'}: no images in this folder (looked for {', '.join(sorted(SUFFIXES))})"]
     with pytest.raises(CallError, match="no images in this folder"):
         expand_paths(names[:1])
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(CallError, match="no images were found in what was named"):
+        expand_paths([str(tmp_path / "empty"), str(tmp_path / "bare"), "missing.png"])
 
 
 @pytest.mark.parametrize("wrong", [None, b"bytes", 3])

@@ -143,12 +143,9 @@ def evaluate(
 
     Example: uol evaluate runs/first --data photos/ --table ratings.csv
     """
-    from uol.runs.evaluating import evaluate_model, find_models, is_shipped
-    from uol.scoring.released import former_panel
+    from uol.runs.evaluating import evaluate_model, find_models
 
     models = find_models(model)
-    if panel is None and is_shipped(model):
-        panel = former_panel(model)
     rated = load(chosen)
     if not rated.rated:
         raise CallError(f"{rated.name}: nobody rated these images: there is nothing to compare with")

@@ -21,11 +21,6 @@ Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 ALL_PANELS = "all"  # in place of the name of a panel
 WEIGHTS = "model.safetensors"
 
-FORMER = {  # names of models that one of several panels replaces, and the panel that they had
-    "uol-fast-scut5500": ("uol-fast", "scut-fbp5500"),
-    "uol-vgg16-scut5500": ("uol-large", "scut-fbp5500"),
-}
-
 _FOLDER = Path(__file__).parents[1] / "released_models"
 DEFAULT = "uol-fast"
 
@@ -50,7 +45,7 @@ def find_model(name: str | os.PathLike[str]) -> Path:
 
         return fetch_model(str(name))
     if ships(name):
-        return _FOLDER / _now(name)[0]
+        return _FOLDER / str(name)
     folder = Path(name)
     if folder.is_dir():
         inside = folder / "model"  # of a run folder
@@ -68,19 +63,8 @@ def find_model(name: str | os.PathLike[str]) -> Path:
 
 
 def ships(name: str | os.PathLike[str]) -> bool:
-    """Whether this is the name of a model that ships, or a former name of one."""
-    return _now(name)[0] in names()
-
-
-def former_panel(name: str | os.PathLike[str]) -> str | None:
-    """The panel that a former name of a shipped model stands for; None for other names."""
-    return _now(name)[1]
-
-
-def _now(name: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """The name that a shipped model has now, and the panel that a former name stands for; None for other names."""
-    now, panel = FORMER.get(str(name), (str(name), None))
-    return (now, panel) if panel is not None and str(name) not in names() and now in names() else (str(name), None)
+    """Whether this is the name of a model that ships."""
+    return str(name) in names()
 
 
 def no_model(run: str | os.PathLike[str]) -> CallError:
@@ -168,7 +152,6 @@ def open_model(
     Scale(low=1.0, high=5.0)
     """
     scorer = _open(find_model(name), runtime, device, wait, threads)
-    panel = panel or former_panel(name)
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")

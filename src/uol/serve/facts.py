@@ -12,7 +12,7 @@ from uol.scoring.cards import FORMER_CARD
 from uol.scoring.config import EnsembleConfig, PanelConfig, is_ensemble, read_config, read_ensemble_config
 from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
-from uol.scoring.released import find_model, former_panel, member_folders, names
+from uol.scoring.released import find_model, member_folders, names
 from uol.serve.schemas import Group, Histogram, Model, Panel, Weakness
 
 _BINS = 20
@@ -45,13 +45,12 @@ def model_facts(name: str) -> Model:
     if isinstance(settings, EnsembleConfig):
         known = read_panels(members[0], network.dimensions)
         panels += [_panel(one.panel, one.calibration, known[one.panel.name].references) for one in settings.panels]
-    only = former_panel(name)  # the one panel that the model of this name had
     return Model(
         name=name if name in names() else folder.resolve().name,
         framing=network.framing,
         loaded=False,
         explains=not several,
-        panels=[panel for panel in panels if only in (None, panel.name)],
+        panels=panels,
         weak=weak_groups(own_card),
         limits=_bullets(card, "Limits"),
     )
