@@ -6,9 +6,11 @@ Photographs cannot be shipped: coloured discs stand for the five points, and a f
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import subprocess
 import sys
+import time
 import tracemalloc
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -767,3 +769,13 @@ def test_packages_are_whole_when_several_threads_import_them(tmp_path, monkeypat
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(packages.import_package, ["slow_package"] * 4))
     assert all(package.ready for package in found)
+
+
+def test_a_package_is_whole_that_a_thread_is_importing_by_itself(tmp_path, monkeypatch):
+    (tmp_path / "later_package.py").write_text("import time\ntime.sleep(0.3)\nready = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        importing = pool.submit(importlib.import_module, "later_package")
+        while "later_package" not in sys.modules and not importing.done():
+            time.sleep(0.01)
+        assert packages.import_package("later_package").ready

@@ -20,6 +20,7 @@ from uol.order.norms import with_statistics
 from uol.scoring.base import BaseScorer
 from uol.scoring.bulk import score_files
 from uol.scoring.config import PanelConfig
+from uol.scoring.digests import write_digests
 from uol.scoring.onnx import OnnxScorer
 from uol.scoring.onnx_export import export_onnx
 from uol.scoring.panels import panel_names
@@ -246,6 +247,39 @@ def test_intervals_for_a_new_panel_have_one_width_on_every_scale(loaded):
             assert score.dispersion == before.dispersion
     assert wide.score_pixels(PIXELS)[0].high == pytest.approx(wide.score_panels(PIXELS)["panel"][0].high, abs=1e-4)
     assert loaded.score_pixels(PIXELS)[0].high != wide.score_pixels(PIXELS)[0].high
+
+
+def test_intervals_for_a_new_panel_are_not_stored_in_place_of_the_models_own(loaded, drawn, tmp_path):
+    for wide in (loaded.for_new_panel(), loaded.for_new_panel().on_panel("hundred")):
+        with pytest.raises(CallError, match="intervals are for a new panel; save the model as opened without"):
+            wide.save_pretrained(tmp_path / "wide")
+    assert not (tmp_path / "wide").exists()
+    loaded.for_new_panel().anchor(drawn.subset(np.arange(12))).save_pretrained(tmp_path / "anchored")  # has its own
+
+
+def test_what_is_saved_from_an_opened_model_has_its_card(three, drawn, tmp_path):
+    folder = tmp_path / "model"
+    copy.copy(three[0]).with_panels(three[1:]).save_pretrained(folder)
+    (folder / "README.md").write_text("---\ntags: []\n---\n\n## Limits\n\n- For research alone.\n")
+    write_digests(folder)
+    opened = BaseScorer.from_pretrained(folder)
+    opened.on_panel("ten").save_pretrained(tmp_path / "ten")
+    anchored = opened.on_panel("ten").anchor(drawn.subset(np.arange(12)))
+    anchored.save_pretrained(tmp_path / "anchored")
+    BaseScorer.from_pretrained(tmp_path / "anchored").save_pretrained(tmp_path / "again")
+    for name in ("ten", "anchored", "again"):
+        card = (tmp_path / name / "README.md").read_text()
+        assert card.count("- For research alone.") == 1
+        assert card.count("tags:") == 1
+    assert "the anchors, each scored by comparison with the others" in (tmp_path / "anchored" / "README.md").read_text()
+    assert "(not calibrated)" in (tmp_path / "ten" / "README.md").read_text()
+
+
+def test_what_is_no_name_of_a_panel_is_one_line(loaded):
+    said = {3: "a name, panel or hundred or ten, not 3", "": "panel : this model", "TEN": "did you mean ten?"}
+    for name, words in said.items():
+        with pytest.raises(CallError, match=words):
+            loaded.on_panel(name)
 
 
 def test_the_interval_is_chosen_from_the_command_line(uol, three, tmp_path):

@@ -119,8 +119,11 @@ def test_a_killed_job_goes_on_from_its_journal_though_the_last_line_is_cut(tmp_p
 def test_another_job_or_a_changed_input_is_done_again(tmp_path, inputs):
     out = tmp_path / "rows.csv"
     interrupted(out, inputs[:3], RuntimeError())
-    with RowFile(out, {"model": "other"}, COLUMNS) as kept:
-        assert kept.missing(inputs) == inputs
+    other = RowFile(out, {"model": "other"}, COLUMNS)
+    with pytest.warns(UserWarning, match="another model or other options are dropped, 3; it starts anew"):
+        other.__enter__()
+    assert other.missing(inputs) == inputs
+    other.__exit__(None, None, None)
     interrupted(out, inputs[:3], RuntimeError())
     inputs[1].write_bytes(b"changed")
     with RowFile(out, JOB, COLUMNS) as kept:

@@ -132,6 +132,8 @@ def score(
 
         picture_paths([str(path) for path in paths], explain)
     all_panels = panel == ALL_PANELS
+    if all_panels and explain is not None:
+        raise CallError("--explain draws the score of one panel; name it with --panel")
     asked = None if all_panels else panel
     scorer = open_model(model, runtime.value, device.value, asked, interval.value, wait=False)
     _say_interval(interval)
@@ -234,10 +236,15 @@ def anchor(
     chosen: DataChoice,
     out: ModelOutOption,
     model: ModelOption = DEFAULT,
+    panel: Annotated[
+        str | None, typer.Option("--panel", help="Start from this panel of the model; by default from its first.")
+    ] = None,
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Move a model to another panel's scale: the images that this panel rated become its references, without training.
+
+    Ten rated images are the least, thirty give useful intervals.
 
     Example: uol anchor photos/ --table ratings.csv --out our-model
     """
@@ -256,7 +263,7 @@ def anchor(
     if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
         say(f"uol: only {len(rated)} rated images: expect wide intervals (use {FEW_ANCHORS} or more)")
     with progress_bar("embedding", len(rated)) as update:
-        anchored = open_model(model).anchor(rated, lambda done, _: update(done))
+        anchored = open_model(model, panel=panel).anchor(rated, lambda done, _: update(done))
     save_anchored(anchored, out, find_model(model))
     figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
     if not figures["pc"] >= _LOW:

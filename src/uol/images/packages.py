@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,10 +40,8 @@ def one_thread_each() -> Iterator[None]:
 
 def import_package(name: str) -> Any:
     """A package, or one line that says what to install."""
-    with _import_lock:  # a module that another thread is still importing is in sys.modules, but not yet whole
-        if name in sys.modules:
-            return sys.modules[name]
-        try:
+    with _import_lock:
+        try:  # also if it is in sys.modules: there it is before another thread has imported all of it, and this waits
             return importlib.import_module(name)
         except ImportError as error:
             raise UolError(f"finding faces needs more packages ({error}): pip install uol") from error

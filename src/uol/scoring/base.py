@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -147,6 +148,9 @@ class BaseScorer(ABC):
     panel: PanelConfig
     scoring: ScoringConfig
     calibration: Calibration
+    interval: Interval = "panel"  # whose mean the intervals are for
+    anchored: bool = False  # whether its references are anchors
+    source: Path | None = None  # the folder that it was opened from, whose card goes with it when it is saved
 
     @classmethod
     def from_pretrained(
@@ -174,6 +178,7 @@ class BaseScorer(ABC):
     def for_new_panel(self) -> Self:
         """The same model with intervals for the mean of a panel that nobody has seen, on this model's scale."""
         made = copy.copy(self)
+        made.interval = "new-panel"
         made.calibration = self.calibration.for_new_panel(self.panel.scale.unit)
         return made
 
@@ -221,7 +226,10 @@ class BaseScorer(ABC):
 
     @abstractmethod
     def save_pretrained(self, folder: str | os.PathLike[str], half: bool = False) -> None:
-        """Write a model folder; `half` stores weights in 16 bits, at half the size."""
+        """Write a model folder, with all panels that the scorer knows; `half` stores weights in 16 bits.
+
+        An older model in the folder is replaced.
+        """
 
     def push_to_hub(self, name: str, private: bool = True, half: bool = False) -> str:
         """Store the model folder on the Hugging Face Hub as "owner/name"; its address is returned."""
@@ -377,8 +385,10 @@ def check_errors(errors: str) -> None:
 def check_panel(name: str, panels: Sequence[PanelConfig]) -> None:
     """Refuse a panel that a model does not know."""
     known = [panel.name for panel in panels]
+    if not isinstance(name, str):
+        raise CallError(f"a panel has a name, {' or '.join(known)}, not {name!r}")
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
+        near = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(known)}"
         raise CallError(f"panel {name}: this model does not know it; {hint}")
 

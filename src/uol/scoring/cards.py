@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from uol.scoring.base import BaseScorer
     from uol.scoring.network import NetworkScorer
 
-FORMER_CARD = "The card of the model that was anchored, whose terms hold for this one too:"
-ANCHORED = "the anchors, each scored by comparison with the others"
+FORMER_CARD = "The card of the model that this one was made from, whose terms hold for it too:"
 _TAGS = ["order-learning", "uncertainty", "image-aesthetics", "visual-perception"]
 
 
@@ -59,9 +58,10 @@ def without_metadata(card: str) -> str:
     return re.sub(r"\A---\n.*?\n---\n+", "", card, flags=re.DOTALL)
 
 
-def model_card(scorer: BaseScorer, calibrated_on: str = "held-out images") -> str:
-    """The card of a model; `calibrated_on` names the images that its intervals were learnt from."""
+def model_card(scorer: BaseScorer) -> str:
+    """The card of a model."""
     members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
+    calibrated_on = "the anchors, each scored by comparison with the others" if scorer.anchored else "held-out images"
     made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
     if len(members) == 1:
         title, it, rows = "A model of uncertainty-oriented order learning", "The model", _network_rows(members[0])

@@ -124,7 +124,9 @@ class EnsembleScorer(BaseScorer):
         if name == self.panel.name:
             return self
         check_panel(name, self.panels)
-        return self._on_other_panels[name]
+        found = self._on_other_panels[name]
+        found.interval, found.source = self.interval, self.source
+        return found
 
     def with_panels(self, others: Sequence[EnsembleScorer]) -> Self:
         """The same ensemble, which also knows the panels of others: the same networks on the scales of other panels."""
@@ -238,6 +240,7 @@ class EnsembleScorer(BaseScorer):
         anchored = EnsembleScorer([member.anchor_embedded(rated, own) for member, own in pairs])
         outcomes = anchored._outcomes(anchored._references)
         anchored._learn(rated, outcomes, anchored._others, FEWEST_ANCHORS)
+        anchored.anchored, anchored.source = True, self.source
         return anchored
 
     def _learn(

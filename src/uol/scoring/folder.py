@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 import uol
 from uol.errors import CallError, UolError
 from uol.scoring.base import BaseScorer
-from uol.scoring.cards import ANCHORED, FORMER_CARD, model_card, without_metadata
+from uol.scoring.cards import FORMER_CARD, model_card, without_metadata
 from uol.scoring.config import (
     COMPARE_GRAPH,
     CONFIG,
@@ -74,6 +74,7 @@ def check_target(folder: str | os.PathLike[str], replace: bool = True) -> None:
 
 def save_scorer(scorer: Scorer, folder: str | os.PathLike[str], half: bool = False) -> None:
     """Write the folder of one network in one step: whole, or not at all."""
+    check_intervals(scorer)
     check_target(folder)
     with replacing_folder(folder) as temporary:
         own = {name for parts in scorer.other_panels.values() for name in parts.tensors}  # few: they stay in 32 bits
@@ -94,6 +95,7 @@ def save_exported(scorer: OnnxScorer, folder: str | os.PathLike[str], half: bool
     from uol.scoring.onnx import FINGERPRINT, GAUSSIAN
     from uol.scoring.onnx_graph import cut_graph
 
+    check_intervals(scorer)
     check_target(folder)
     source = scorer.folder
     if not (source / MODEL).is_file():
@@ -116,11 +118,29 @@ def _describe(scorer: NetworkScorer[Any], folder: Path, half: bool) -> None:
     write_panel(folder, scorer.parts, half, scorer.config)
     for name, parts in scorer.other_panels.items():
         write_panel(folder / PANELS / name, parts, half)
-    write_text(folder / CARD, model_card(scorer))
+    write_text(folder / CARD, _card(scorer))
+
+
+def _card(scorer: BaseScorer) -> str:
+    """The card of a model, with that of the folder it was opened from: its terms and limits hold on."""
+    own = model_card(scorer)
+    if scorer.source is None:
+        return own
+    card = scorer.source / CARD
+    former = card.read_text(encoding="utf-8") if card.is_file() else "It has none.\n"
+    terms = former.split(FORMER_CARD)[-1].strip()  # of an opened model that was itself made from another
+    return f"{own}\n---\n\n{FORMER_CARD}\n\n{without_metadata(terms)}\n"
+
+
+def check_intervals(scorer: BaseScorer) -> None:
+    """Refuse to store a model whose intervals are for a panel that nobody has seen: its own would be lost."""
+    if scorer.interval == "new-panel":
+        raise CallError('its intervals are for a new panel; save the model as opened without interval="new-panel"')
 
 
 def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half: bool = False) -> None:
     """Write the folder of an ensemble in one step: whole, or not at all."""
+    check_intervals(ensemble)
     check_target(folder)
     config = EnsembleConfig(
         format=FORMAT,
@@ -140,18 +160,14 @@ def save_ensemble(ensemble: EnsembleScorer, folder: str | os.PathLike[str], half
         write_json(temporary / CONFIG, config.model_dump(exclude=None if config.panels else {"panels"}))
         for number, member in enumerate(ensemble.members, 1):
             save_scorer(member, temporary / MEMBERS / str(number), half)
-        write_text(temporary / CARD, model_card(ensemble))
+        write_text(temporary / CARD, _card(ensemble))
         write_digests(temporary)
 
 
 def save_anchored(scorer: BaseScorer, folder: str | os.PathLike[str], base: Path) -> None:
-    """Write an anchored model: weights in the precision of its base, and the base's card, whose terms hold."""
+    """Write an anchored model with weights in the precision of its base."""
     stored = [member / MODEL for member in member_folders(base) or [base]]
     scorer.save_pretrained(folder, half=all(map(_in_half, stored)))
-    former = (base / CARD).read_text(encoding="utf-8") if (base / CARD).is_file() else "It has none.\n"
-    write_text(
-        Path(folder) / CARD, f"{model_card(scorer, ANCHORED)}\n---\n\n{FORMER_CARD}\n\n{without_metadata(former)}"
-    )
 
 
 def load_model(name: str | os.PathLike[str]) -> BaseScorer:

@@ -70,7 +70,7 @@ def score_job(
         cache = FaceCache(face_cache)
     rows: list[ScoreRow] = []
     panel = ALL_PANELS if all_panels else scorer.panel.name
-    job = {"model": fingerprint(find_model(model)), "all_faces": all_faces, "panel": panel}
+    job = {"model": fingerprint(find_model(model)), "all_faces": all_faces, "panel": panel, "interval": scorer.interval}
     with (
         RowFile(out, job, columns_of(scorer.panels if all_panels else None))
         if out is not None

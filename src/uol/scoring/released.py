@@ -151,7 +151,9 @@ def open_model(
     >>> open_model("uol-fast-scut5500", runtime="onnx").panel.scale
     Scale(low=1.0, high=5.0)
     """
-    scorer = _open(find_model(name), runtime, device, wait, threads)
+    folder = find_model(name)
+    scorer = _open(folder, runtime, device, wait, threads)
+    scorer.source = folder
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")

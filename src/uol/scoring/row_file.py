@@ -71,7 +71,7 @@ class RowFile:
             raise UolError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def _begin(self) -> None:
-        """Read what an earlier job left, and start the journal with it."""
+        """Read what an earlier job left, and start the journal with it; rows of another job are dropped."""
         self._done, self._states = self._resumed()
         self._mine = bool(self._done) or not self.path.exists()
         try:
@@ -128,6 +128,8 @@ class RowFile:
             return done, states
         try:
             if json.loads(lines[0]) != self._job:
+                others = f"rows of an unfinished job with another model or other options are dropped, {len(lines) - 2}"
+                warnings.warn(f"{self.path}: {others}; it starts anew", stacklevel=2)
                 return done, states
             for line in lines[1:-1]:  # a last line without a newline was cut off in writing
                 entry = json.loads(line)
