@@ -1,10 +1,15 @@
 import subprocess
 import sys
+from contextlib import nullcontext
 
+import numpy as np
 import pytest
 
-from uol.training import memory
+from quick import quick_recipe
+from uol.runs.run import run
+from uol.training import loop, memory
 from uol.training.memory import freed_memory_kept
+from uol.training.packed import PackedImages
 
 # Pages that the system had to provide when a block is used whose memory was freed just before; in a process of its own,
 # since what a process did before decides where its blocks lie.
@@ -40,6 +45,15 @@ def test_other_libraries_are_left_alone(monkeypatch):
     monkeypatch.setattr(memory.ctypes, "CDLL", no_library)
     with freed_memory_kept(True):
         assert memory._glibc() is None
+
+
+@pytest.mark.slow
+def test_a_training_on_a_processor_keeps_it(drawn, monkeypatch):
+    asked = []
+    monkeypatch.setattr(loop, "freed_memory_kept", lambda wanted: asked.append(wanted) or nullcontext())
+    recipe = quick_recipe(epochs=1)
+    run(PackedImages.pack(drawn.subset(np.arange(40)), recipe.model), recipe, accelerator="cpu")
+    assert asked == [True]
 
 
 def test_memory_is_given_back_after_an_error(monkeypatch):

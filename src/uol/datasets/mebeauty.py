@@ -1,4 +1,4 @@
-"""MEBeauty: photographs in the wild of women and men of six ethnicities, rated 1 to 10 by some 300 raters."""
+"""MEBeauty: photographs in the wild of women and men of six ethnicities, rated 1 to 10 by 360 raters."""
 
 from __future__ import annotations
 

@@ -143,14 +143,14 @@ def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
         " error is\n  not small."
     )
     poorly = (
-        "Panels and groups that are missing in the data sets are predicted worse than these panels: the figures on\n"
-        "  panels left out show by how much."
+        "Panels and groups that are missing in the data sets are predicted worse than these panels: see the figures\n"
+        "  on panels left out."
     )
     several = "the tastes of its panels, of their times and places, and what they got wrong."
     if not all(parts.embeds_alike for parts in scorer.other_panels.values()):
         poorly += (
-            "\n- It keeps statistics of each panel's photographs (batch norms). Name the panel whose photographs are"
-            " most like\n  yours: others are scored worse."
+            "\n- Each panel has statistics of its own photographs (in batch norms). Name the one whose photographs\n"
+            "  are most like yours: photographs like those of one of its panels are scored worse on another."
         )
     terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
         The code has its own licence."""

@@ -29,7 +29,7 @@ CHOSEN_ON: dict[str, str] = {
     "two": "test images of all folds",
     "three": "test images of all folds",
     "four": "test images of all folds",
-    "panels-large": "fold 1 and MEBeauty, as `best`; passes after test figures of both with other passes",
+    "panels-large": "fold 1 and MEBeauty, as `best`; passes when test figures of both, with other passes, were known",
     "panels-fast": "fold 1 and MEBeauty, as `panels-large`; epochs by the time that they take",
 }
 _KNOWN_AS = {

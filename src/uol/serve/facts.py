@@ -62,7 +62,7 @@ def weak_groups(card: str) -> list[Weakness]:
     for section in re.split(r"^## ", card, flags=re.MULTILINE)[1:]:
         rows = re.findall(r"^\| ([^|]+) \| (\d+) \| (-?[\d.]+) \| [^|]* \| [\d.]+ \| ([-+][\d.]+) \|$", section, re.M)
         groups = [Group(group=group, images=images, pc=pc, bias=bias) for group, images, pc, bias in rows]
-        if groups:
+        if groups and "not this one" not in section.splitlines()[0]:  # panels left out are read by other networks
             weakest = sorted(groups, key=lambda group: group.pc)[:_MOST_GROUPS]
             found.append(Weakness(heading=section.splitlines()[0].strip(), groups=weakest))
     return found
