@@ -221,9 +221,29 @@ def test_scores_of_all_panels_from_the_command_line(uol, three, tmp_path):
     table = tmp_path / "all.csv"
     assert uol("score", images, "--model", folder, "--panel", "all", "--out", table)[0] == 0
     assert table.read_text().splitlines()[0] == header
+    _, _, err = uol("score", images, "--model", folder, "--out", table)
+    assert "2 rows, on the scale of panel, 1 to 5: " in err  # the file itself does not say it
+    code, _, err = uol("score", images, "--model", folder, "--panel", "all", "--explain", tmp_path / "why")
+    assert (code, err) == (2, "uol: --explain draws the score of one panel; name it with --panel\n")
     code, out, err = uol("rank", images, "--model", folder, "--panel", "all")
     assert code == 2
     assert err.strip() == "uol: panel all: this model does not know it; it knows panel, hundred, ten"
+
+
+def test_a_model_is_anchored_from_the_panel_that_is_named(uol, three, image_files, tmp_path):
+    folder, ratings = tmp_path / "model", tmp_path / "ratings.csv"
+    rows = [f"{path.name},{1 + 0.4 * number}" for number, path in enumerate(sorted(image_files.iterdir()))]
+    ratings.write_text("\n".join(["image,score", *rows]))
+    copy.copy(three[0]).with_panels(three[1:]).save_pretrained(folder)
+    figures = {}
+    for name in ("panel", "ten"):  # whose norms have other statistics
+        options = ("--model", folder, "--panel", name, "--out", tmp_path / name, "--json")
+        code, out, err = uol("anchor", image_files, ratings, *options)
+        assert code == 0, err
+        figures[name] = json.loads(out)["mae"]
+    assert figures["panel"] != figures["ten"]
+    code, _, err = uol("anchor", image_files, ratings, "--model", folder, "--panel", "tem", "--out", tmp_path / "x")
+    assert (code, err.splitlines()[-1]) == (2, "uol: panel tem: this model does not know it; did you mean ten?")
 
 
 @pytest.mark.slow
