@@ -150,12 +150,18 @@ function describeModel({ version }) {
 
 function table(heading, groups) {
   const rows = groups.map(({ group, images, pc, bias }) =>
-    element("tr", {}, element("th", { scope: "row" }, group), ...[images, pc.toFixed(2), `${bias > 0 ? "+" : "−"}${Math.abs(bias).toFixed(2)}`].map((text) => element("td", {}, String(text)))));
+    element("tr", {}, element("th", { scope: "row" }, group), ...[images, pc.toFixed(2), signed(bias)].map((text) => element("td", {}, String(text)))));
   const heads = ["group", "images", "correlation", "bias"].map((text) => element("th", { scope: "col" }, text));
   return element("table", {}, element("caption", {}, heading), element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
 }
 
 // ---------------------------------------------------------------- what people do with cards
+
+/** With its sign, unless it is zero as printed. */
+function signed(value) {
+  const size = Math.abs(value).toFixed(2);
+  return Number(size) === 0 ? size : `${value > 0 ? "+" : "−"}${size}`;
+}
 
 function remove(entry) {
   const order = inOrder(), next = order[order.indexOf(entry) + 1] ?? order[order.indexOf(entry) - 1];
