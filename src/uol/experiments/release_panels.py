@@ -205,9 +205,9 @@ def left_out_table(first: str, found: Sequence[LeftOut]) -> str:
     ]
     columns = {"left_out": "left out", "trained": "trained on", "read_on": "read on", "pc": "PC",
                "interval": "95 % interval"}  # fmt: skip
-    text = f"""Networks of the recipe `{found[0].recipe}`, trained on all images of the other panels and tested on all
-        images of the one left out. The default panel is {first}: its PC is highest above the mean of the panels that
-        read the same images. For the mean of a panel that nobody has seen, use `--interval new-panel`."""
+    text = f"""Networks of the recipe `{found[0].recipe}`, not this one, trained on all images of the other panels and
+        tested on all images of the one left out. The default panel is {first}: its PC is highest above the mean of the
+        panels that read the same images. For the mean of a panel that nobody has seen, use `--interval new-panel`."""
     return f"{filled(text)}\n\n{markdown(rows, columns)}"
 
 
