@@ -16,6 +16,7 @@ from uol.order.gaussians import Gaussians
 from uol.order.model import OrderModel
 from uol.order.references import ReferenceSet
 from uol.scoring.config import PanelConfig
+from uol.scoring.released import names, open_model
 from uol.scoring.scorer import Scorer
 
 REFERENCES, IMAGES = 340, 8
@@ -74,6 +75,10 @@ def main() -> None:
         print(f"  with onnxruntime {1000 * seconds:.1f} ms per image")
     large, fast = next(iter(per_image.values())), min(per_image.values())
     print(f"large model in torch against the fastest: {large / fast:.1f} times")
+    for name in names():
+        shipped = open_model(name, runtime="onnx", device="cpu")
+        seconds = median_seconds(lambda m=shipped: m.score_pixels(pixels.numpy())) / IMAGES  # type: ignore[misc]
+        print(f"{name}, with onnxruntime: {1000 * seconds:.1f} ms per image")
 
 
 if __name__ == "__main__":
