@@ -141,6 +141,27 @@ def test_compare_and_rank(uol, model_folder, image_files):
     assert rows[0]["rank"] == 1
 
 
+@pytest.mark.filterwarnings("default:.*left out")
+def test_photographs_that_cannot_be_used_do_not_end_anchoring(uol, image_files, ratings_file, model_folder, tmp_path):
+    photos, table = tmp_path / "photos", tmp_path / "ratings.csv"
+    shutil.copytree(image_files, photos)
+    for name in ("a-broken.png", "z-broken.png"):
+        (photos / name).write_bytes(b"no picture")
+    added = [f"{name},r{rater},3" for name in ("a-broken.png", "z-broken.png") for rater in range(12)]
+    table.write_text("\n".join([ratings_file.read_text().rstrip(), *added]))
+    code, out, err = uol("anchor", photos, table, "--model", model_folder, "--out", tmp_path / "new", "--json")
+    assert code == 0, err
+    assert json.loads(out)["images"] == 10
+    assert "2 rated images left out: " in err
+    assert "a-broken.png" in err
+    assert err.count("and 1 more") == 1
+    next(photos.glob("[!az]*")).write_bytes(b"no picture")
+    code, _, err = uol("anchor", photos, table, "--model", model_folder, "--out", tmp_path / "none")
+    assert code == 2
+    assert "only 9 of 12 rated images can be used; anchoring requires at least 10 (" in err
+    assert not (tmp_path / "none").exists()
+
+
 @pytest.mark.slow
 def test_train_evaluate_and_anchor(uol, recipe_file, image_files, ratings_file, model_folder, tmp_path):
     own = ("--data", "own", "--root", image_files, "--table", ratings_file)

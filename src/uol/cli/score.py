@@ -250,7 +250,7 @@ def anchor(
     Example: uol anchor photos/ --table ratings.csv --out our-model
     """
     from uol.runs.evaluation import evaluate
-    from uol.scoring.base import FEW_ANCHORS, FEWEST_ANCHORS
+    from uol.scoring.base import FEW_ANCHORS
     from uol.scoring.folder import check_target, save_anchored
     from uol.scoring.released import find_model, open_model
     from uol.training.predictions import Predictions
@@ -261,10 +261,12 @@ def anchor(
     rated = load(chosen)
     if not rated.rated:
         raise CallError(f"{rated.name}: nobody rated these images: they cannot anchor a model")
-    if FEWEST_ANCHORS <= len(rated) < FEW_ANCHORS:
-        say(f"uol: only {len(rated)} rated images: expect wide intervals (use {FEW_ANCHORS} or more)")
     with progress_bar("embedding", len(rated)) as update:
-        anchored = open_model(model, panel=panel).anchor(rated, lambda done, _: update(done))
+        scorer = open_model(model, panel=panel)
+        rated, embedded = scorer.embed_anchors(rated, lambda done, _: update(done))
+    if len(rated) < FEW_ANCHORS:
+        say(f"uol: only {len(rated)} rated images: expect wide intervals (use {FEW_ANCHORS} or more)")
+    anchored = scorer.anchor_embedded(rated, embedded)
     save_anchored(anchored, out, find_model(model))
     figures = evaluate(rated, Predictions.of(anchored.leave_one_out()))
     if not figures["pc"] >= _LOW:

@@ -9,6 +9,7 @@ import copy
 import difflib
 import math
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, Type
 import numpy as np
 import numpy.typing as npt
 
-from uol.errors import CallError, ImageError, UolError
+from uol.errors import CallError, ImageError, UolError, counted
 from uol.images.framing import frame_each, pack_images
 from uol.images.read import ImageLike, Images, as_sequence
 from uol.order.calibration import Calibration
@@ -41,6 +42,7 @@ Progress = Callable[[int, int], None]
 NO_NUMBER = "the model gives no number: its files are damaged; copy the model folder again"
 FEWEST_ANCHORS = 10
 FEW_ANCHORS = 30  # with fewer, expect wide intervals
+_ANCHORS_AT_ONCE = 32
 _BETWEEN_REPORTS = 128  # images: a batch of torch's
 
 
@@ -346,10 +348,36 @@ class BaseScorer(ABC):
     def anchor(self, rated: RatedImages, progress: Progress | None = None) -> BaseScorer:
         """The same model on another panel's scale: its rated images become the references; nothing is trained.
 
-        Intervals are calibrated on the anchors, each scored by comparison with the others.
+        Intervals are calibrated on the anchors, each scored by comparison with the others. Images that cannot be read
+        or show no face are left out with a warning.
         """
+        return self.anchor_embedded(*self.embed_anchors(rated, progress))
+
+    def embed_anchors(self, rated: RatedImages, progress: Progress | None = None) -> tuple[RatedImages, Any]:
+        """The rated images that can be framed, and these embedded; a warning says which cannot."""
         check_anchors(rated)
-        return self.anchor_embedded(rated, self.embed(rated.images, progress=progress))
+        kept: list[int] = []
+        parts: list[Any] = []
+        failed: list[ImageError] = []
+        for number, batch in enumerate(batches_of(rated.images, _ANCHORS_AT_ONCE, progress)):
+            start = number * _ANCHORS_AT_ONCE
+            pixels = []
+            for row, one in enumerate(frame_each(batch, self.config.framer(), start), start):
+                if isinstance(one, ImageError):
+                    failed.append(one)
+                else:
+                    kept.append(row)
+                    pixels.append(one)
+            if pixels:
+                parts.append(self.embed_pixels(np.ascontiguousarray(np.stack(pixels))))
+        if not failed:
+            return rated, parts[0].joined(parts)
+        more = "" if len(failed) == 1 else f", and {len(failed) - 1} more"
+        if len(kept) < FEWEST_ANCHORS:
+            left = f"only {len(kept)} of {counted(len(rated), 'rated image')} can be used"
+            raise CallError(f"{left}; anchoring requires at least {FEWEST_ANCHORS} ({failed[0]}{more})")
+        warnings.warn(f"{counted(len(failed), 'rated image')} left out: {failed[0]}{more}", stacklevel=3)
+        return rated.subset(np.array(kept)), parts[0].joined(parts)
 
     def submit(self, images: Sequence[Pixels]) -> Callable[[], list[Score]]:
         """Start to score framed images, each (3, crop, crop); the function returned waits for the scores.
