@@ -223,6 +223,8 @@ def test_scores_of_all_panels_from_the_command_line(uol, three, tmp_path):
     assert table.read_text().splitlines()[0] == header
     _, _, err = uol("score", images, "--model", folder, "--out", table)
     assert "2 rows, on the scale of panel, 1 to 5: " in err  # the file itself does not say it
+    _, _, err = uol("score", images, "--model", folder, "--panel", "ten", "--out", table)
+    assert "2 rows, on the scale of ten, 1 to 10: " in err
     code, _, err = uol("score", images, "--model", folder, "--panel", "all", "--explain", tmp_path / "why")
     assert (code, err) == (2, "uol: --explain draws the score of one panel; name it with --panel\n")
     code, out, err = uol("rank", images, "--model", folder, "--panel", "all")
@@ -280,18 +282,23 @@ def test_intervals_for_a_new_panel_are_not_stored_in_place_of_the_models_own(loa
 def test_what_is_saved_from_an_opened_model_has_its_card(three, drawn, tmp_path):
     folder = tmp_path / "model"
     copy.copy(three[0]).with_panels(three[1:]).save_pretrained(folder)
-    (folder / "README.md").write_text("---\ntags: []\n---\n\n## Limits\n\n- For research alone.\n")
+    text = "---\nlicense_name: research\ntags: []\n---\n\n## Limits\n\n- For research alone.\n"
+    (folder / "README.md").write_text(text)
     write_digests(folder)
     opened = BaseScorer.from_pretrained(folder)
     opened.on_panel("ten").save_pretrained(tmp_path / "ten")
     anchored = opened.on_panel("ten").anchor(drawn.subset(np.arange(12)))
     anchored.save_pretrained(tmp_path / "anchored")
     BaseScorer.from_pretrained(tmp_path / "anchored").save_pretrained(tmp_path / "again")
-    for name in ("ten", "anchored", "again"):
+    shutil.rmtree(folder)
+    opened.save_pretrained(tmp_path / "late")  # its card was read when it was opened
+    for name in ("ten", "anchored", "again", "late"):
         card = (tmp_path / name / "README.md").read_text()
         assert card.count("- For research alone.") == 1
         assert card.count("tags:") == 1
-    assert "the anchors, each scored by comparison with the others" in (tmp_path / "anchored" / "README.md").read_text()
+        assert "license_name: research" in card
+    for name in ("anchored", "again"):
+        assert "the anchors, each scored by comparison with" in (tmp_path / name / "README.md").read_text()
     assert "(not calibrated)" in (tmp_path / "ten" / "README.md").read_text()
 
 

@@ -120,7 +120,7 @@ def test_another_job_or_a_changed_input_is_done_again(tmp_path, inputs):
     out = tmp_path / "rows.csv"
     interrupted(out, inputs[:3], RuntimeError())
     other = RowFile(out, {"model": "other"}, COLUMNS)
-    with pytest.warns(UserWarning, match="another model or other options are dropped, 3; it starts anew"):
+    with pytest.warns(UserWarning, match="dropped 3 images of an unfinished job with another model or other options"):
         other.__enter__()
     assert other.missing(inputs) == inputs
     other.__exit__(None, None, None)

@@ -146,7 +146,7 @@ def score(
         for path in explain_rows(scorer, [row for row in rows if row["error"] is None], explain):
             say(f"picture: {path}")
     if out is not None:
-        scale = "" if all_panels else _scale_of(scorer)
+        scale = "" if all_panels else _scale_of(scorer, panel)
         say(f"{counted(len(rows), 'row')}{scale}: {out}")
     if out is None or as_json or as_csv:
         _print(rows, as_json, as_csv, scorer if all_panels else None)
@@ -221,7 +221,7 @@ def rank(
     rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     if out is not None:
         write_rows(out, rows, RANK_COLUMNS)
-        say(f"{counted(len(rows), 'row')}{_scale_of(scorer)}: {out}")
+        say(f"{counted(len(rows), 'row')}{_scale_of(scorer, panel)}: {out}")
     if html is not None:
         from uol.reports.contact_sheet import write_contact_sheet
 
@@ -310,10 +310,10 @@ def _score(
             raise StoppedError(f"interrupted after {done} of {counted(len(paths), 'image')}{resume}") from None
 
 
-def _scale_of(scorer: BaseScorer) -> str:
-    """The panel whose scale scores are on, for a model that knows several: files of scores do not say it."""
-    panel = scorer.panel
-    return f", on the scale of {panel.name}, {panel.low:g} to {panel.high:g}" if len(scorer.panels) > 1 else ""
+def _scale_of(scorer: BaseScorer, named: str | None) -> str:
+    """The panel whose scale scores are on, if named or one of several: files of scores do not say it."""
+    panel, known = scorer.panel, len(scorer.panels)
+    return f", on the scale of {panel.name}, {panel.low:g} to {panel.high:g}" if named or known > 1 else ""
 
 
 def _say_interval(interval: Interval) -> None:

@@ -46,7 +46,8 @@ def release(run: Path, out: Path, recipe: str, results: Path, left_out: str | No
     scorer = load_scorer(RunFolder(run).model)
     if made.get("panels"):
         made["left_out"] = left_out or recipe
-        scorer = with_first(scorer, best_reader(left_out_of(made, results), [one["name"] for one in made["panels"]]))
+        measured = [one for one in left_out_of(made, results) if one.recipe == made["left_out"]]
+        scorer = with_first(scorer, best_reader(measured, [one["name"] for one in made["panels"]]))
     with replacing_folder(out) as temporary:
         save_scorer(scorer, temporary, half=True)
         difference = write_graphs(load_scorer(temporary), temporary)

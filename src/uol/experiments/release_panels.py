@@ -57,20 +57,21 @@ def with_first(scorer: Scorer, name: str) -> Scorer:
 
 
 def left_out_of(made: Mapping[str, Any], results: Path) -> list[LeftOut]:
-    """What networks of a model's recipe, or of the one named in its place, measured on panels left out of them."""
+    """What networks measured on panels left out of them: of the recipe named for this, then of the model's own."""
     recipe = made["left_out"]
     names = {one["name"] for one in made["panels"]}
     found = [
         one
         for one in (read_left_out(results / LEAVE_ONE_OUT) if (results / LEAVE_ONE_OUT).is_dir() else [])
-        if (one.method, one.recipe) == (made["settings"]["method"], recipe)
+        if one.method == made["settings"]["method"]
+        and one.recipe in (recipe, made["recipe"])
         and {one.left_out, *(panel.name for panel in one.panels)} <= names
     ]
-    if not found:
+    if not any(one.recipe == recipe for one in found):
         raise CallError(
             f"{results / LEAVE_ONE_OUT}: no results of recipe {recipe} on panels left out; name another with --left-out"
         )
-    return found
+    return sorted(found, key=lambda one: one.recipe != recipe)
 
 
 def panels_card(
@@ -194,6 +195,7 @@ def left_out_table(first: str, found: Sequence[LeftOut]) -> str:
     """Figures on panels left out of training, by the panel that reads them."""
     rows: list[Cells] = [
         {
+            "recipe": f"`{one.recipe}`",
             "left_out": one.left_out,
             "trained": " + ".join(panel.name for panel in one.panels),
             "read_on": panel,
@@ -203,10 +205,10 @@ def left_out_table(first: str, found: Sequence[LeftOut]) -> str:
         for one in found
         for panel, figures in one.readings.items()
     ]
-    columns = {"left_out": "left out", "trained": "trained on", "read_on": "read on", "pc": "PC",
+    columns = {"recipe": "recipe", "left_out": "left out", "trained": "trained on", "read_on": "read on", "pc": "PC",
                "interval": "95 % interval"}  # fmt: skip
-    text = f"""Networks of the recipe `{found[0].recipe}`, not this one, trained on all images of the other panels and
-        tested on all images of the one left out. The default panel is {first}: its PC is highest above the mean of the
+    text = f"""Other networks than this one, trained on all images of the other panels and tested on all images of the
+        one left out. The default panel is {first}: with `{found[0].recipe}` its PC is highest above the mean of the
         panels that read the same images. For the mean of a panel that nobody has seen, use `--interval new-panel`."""
     return f"{filled(text)}\n\n{markdown(rows, columns)}"
 

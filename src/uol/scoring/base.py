@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -152,7 +151,7 @@ class BaseScorer(ABC):
     calibration: Calibration
     interval: Interval = "panel"  # whose mean the intervals are for
     anchored: bool = False  # whether its references are anchors
-    source: Path | None = None  # the folder that it was opened from, whose card goes with it when it is saved
+    former_card: str | None = None  # of the folder that it was opened from, which goes with it when it is saved
 
     @classmethod
     def from_pretrained(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from uol.scoring.network import NetworkScorer
 
 FORMER_CARD = "The card of the model that this one was made from, whose terms hold for it too:"
+ANCHORS = "the anchors, each scored by comparison with the others"
+_FORMER = re.compile(r"^The card of the model that .+, whose terms hold for .+ too:$", re.MULTILINE)
 _TAGS = ["order-learning", "uncertainty", "image-aesthetics", "visual-perception"]
 
 
@@ -53,6 +55,12 @@ def _tested(panel: str, figures: Mapping[str, float | None]) -> dict[str, Any]:
     return {"task": task, "dataset": {"type": panel, "name": panel}, "metrics": metrics}
 
 
+def split_card(card: str) -> tuple[str, str]:
+    """What a card says of its own model, and the card of the model that it was made from; empty if there is none."""
+    own, *former = _FORMER.split(card)
+    return own, former[-1].strip() if former else ""
+
+
 def without_metadata(card: str) -> str:
     """A card without the YAML that begins it."""
     return re.sub(r"\A---\n.*?\n---\n+", "", card, flags=re.DOTALL)
@@ -61,7 +69,11 @@ def without_metadata(card: str) -> str:
 def model_card(scorer: BaseScorer) -> str:
     """The card of a model."""
     members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
-    calibrated_on = "the anchors, each scored by comparison with the others" if scorer.anchored else "held-out images"
+    former = scorer.former_card or ""
+    anchored = scorer.anchored or ANCHORS in split_card(former)[0]  # its former card tells of a model that is reopened
+    calibrated_on = ANCHORS if anchored else "held-out images"
+    licence = re.search(r"^license_name: (\S+)$", former, re.MULTILINE)
+    about = metadata(panel.name) if licence is None else metadata(panel.name, licence=licence[1])
     made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
     if len(members) == 1:
         title, it, rows = "A model of uncertainty-oriented order learning", "The model", _network_rows(members[0])
@@ -69,7 +81,7 @@ def model_card(scorer: BaseScorer) -> str:
         title = f"{len(members)} models of uncertainty-oriented order learning that answer as one"
         it, rows = "The ensemble", "\n".join(["| score | mean of the members' scores |", *_member_rows(members)])
         rows += _other_panels(scorer)
-    return f"""{metadata(panel.name)}# {title}
+    return f"""{about}# {title}
 
 {it} predicts what the panel *{panel.name}* would say of an image: the panel's mean score on its scale of
 {panel.low:g} to {panel.high:g}, an interval for that mean at the {calibration.level:.0%} level ({made}), and how widely

@@ -125,7 +125,7 @@ class EnsembleScorer(BaseScorer):
             return self
         check_panel(name, self.panels)
         found = self._on_other_panels[name]
-        found.interval, found.source = self.interval, self.source
+        found.interval, found.former_card = self.interval, self.former_card
         return found
 
     def with_panels(self, others: Sequence[EnsembleScorer]) -> Self:
@@ -240,7 +240,7 @@ class EnsembleScorer(BaseScorer):
         anchored = EnsembleScorer([member.anchor_embedded(rated, own) for member, own in pairs])
         outcomes = anchored._outcomes(anchored._references)
         anchored._learn(rated, outcomes, anchored._others, FEWEST_ANCHORS)
-        anchored.anchored, anchored.source = True, self.source
+        anchored.anchored, anchored.former_card = True, self.former_card
         return anchored
 
     def _learn(

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 import uol
 from uol.errors import CallError, UolError
 from uol.scoring.base import BaseScorer
-from uol.scoring.cards import FORMER_CARD, model_card, without_metadata
+from uol.scoring.cards import FORMER_CARD, model_card, split_card, without_metadata
 from uol.scoring.config import (
     COMPARE_GRAPH,
     CONFIG,
@@ -123,13 +123,11 @@ def _describe(scorer: NetworkScorer[Any], folder: Path, half: bool) -> None:
 
 def _card(scorer: BaseScorer) -> str:
     """The card of a model, with that of the folder it was opened from: its terms and limits hold on."""
-    own = model_card(scorer)
-    if scorer.source is None:
-        return own
-    card = scorer.source / CARD
-    former = card.read_text(encoding="utf-8") if card.is_file() else "It has none.\n"
-    terms = former.split(FORMER_CARD)[-1].strip()  # of an opened model that was itself made from another
-    return f"{own}\n---\n\n{FORMER_CARD}\n\n{without_metadata(terms)}\n"
+    if scorer.former_card is None:
+        return model_card(scorer)
+    own, before = split_card(scorer.former_card)
+    terms = without_metadata(before or own).strip() or "It has none."
+    return f"{model_card(scorer)}\n---\n\n{FORMER_CARD}\n\n{terms}\n"
 
 
 def check_intervals(scorer: BaseScorer) -> None:

@@ -122,7 +122,7 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
         network = self.with_tensors(parts.tensors) if parts.tensors else self
         scorer = network.with_references(self.read_references(parts.references), parts.panel, parts.scoring)
         scorer.bradley_terry, scorer.calibration = parts.bradley_terry, parts.calibration
-        scorer.interval, scorer.source = self.interval, self.source
+        scorer.interval, scorer.former_card = self.interval, self.former_card
         scorer.other_panels = MappingProxyType({})
         return scorer
 
@@ -273,7 +273,7 @@ class NetworkScorer(BaseScorer, Generic[Embedding]):
             scoring = scoring.model_copy(update={"histogram_share": 0.0})
         references, panel = references_of(rated, embedded, per_bin=len(rated))
         scorer = self.with_references(references, panel, scoring)
-        scorer.interval, scorer.anchored, scorer.source = "panel", True, self.source
+        scorer.interval, scorer.anchored, scorer.former_card = "panel", True, self.former_card
         scorer.fit(rated, embedded)
         raw = scorer.raw_estimates(scorer.references.gaussians, leave_one_out=True)
         # Even ten anchors need the line: they are there to show another panel's standard.

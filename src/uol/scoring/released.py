@@ -20,6 +20,7 @@ Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
 ALL_PANELS = "all"  # in place of the name of a panel
 WEIGHTS = "model.safetensors"
+CARD = "README.md"
 
 _FOLDER = Path(__file__).parents[1] / "released_models"
 DEFAULT = "uol-fast"
@@ -153,7 +154,8 @@ def open_model(
     """
     folder = find_model(name)
     scorer = _open(folder, runtime, device, wait, threads)
-    scorer.source = folder
+    card = folder / CARD
+    scorer.former_card = card.read_text(encoding="utf-8") if card.is_file() else ""
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")

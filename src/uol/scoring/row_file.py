@@ -128,8 +128,9 @@ class RowFile:
             return done, states
         try:
             if json.loads(lines[0]) != self._job:
-                others = f"rows of an unfinished job with another model or other options are dropped, {len(lines) - 2}"
-                warnings.warn(f"{self.path}: {others}; it starts anew", stacklevel=2)
+                if dropped := len(lines) - 2:
+                    others = f"{counted(dropped, 'image')} of an unfinished job with another model or other options"
+                    warnings.warn(f"{self.path}: dropped {others}; it starts anew", stacklevel=2)
                 return done, states
             for line in lines[1:-1]:  # a last line without a newline was cut off in writing
                 entry = json.loads(line)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from uol.order.calibration import Calibration
-from uol.scoring.cards import FORMER_CARD
+from uol.scoring.cards import ANCHORS, split_card
 from uol.scoring.config import EnsembleConfig, PanelConfig, is_ensemble, read_config, read_ensemble_config
 from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
@@ -36,7 +36,9 @@ def model_facts(name: str) -> Model:
     for one in {folder, *members}:
         check_digests(one)  # a damaged model is reported before anybody asks it
     card = _text(folder / _CARD)
-    own_card = card.split(FORMER_CARD)[0]  # of an anchored model: figures and raters of the former are another panel's
+    own_card = split_card(card)[0]
+    if ANCHORS not in own_card:
+        own_card = card  # it is the same panels': those of an anchored model are others
     others = {} if several else read_panels(folder, network.dimensions)
     panels = [
         _panel(settings.panel, settings.calibration, read_references(members[0], network.dimensions), own_card),
