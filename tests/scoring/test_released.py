@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
+from quick import untrained
 from uol.errors import CallError
 from uol.scoring import released
 from uol.scoring.released import choose_device, find_model, fingerprint, member_folders, names, open_model
@@ -98,3 +99,9 @@ def test_graphs_of_models_that_ship_are_of_their_present_settings(name):
 def test_an_empty_name_is_no_model():
     with pytest.raises(CallError, match="the name of the model is empty"):
         find_model("")
+
+
+def test_a_card_that_cannot_be_read_does_not_keep_a_model_from_answering(tmp_path):
+    untrained().save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_bytes(b"\xff\xfe no text")
+    assert open_model(tmp_path / "model", "torch", "cpu").former_card == ""

@@ -197,6 +197,7 @@ def test_models_with_their_panels_references_and_weak_groups(refusing):
         assert len(panel["references"]["edges"]) == len(panel["references"]["counts"]) + 1
     assert model["weak"][0]["heading"] == "How well it agrees with the panel of mebeauty"
     assert model["weak"][0]["groups"][0] == {"group": "male, asian", "images": 26, "pc": 0.2945, "bias": 0.1104}
+    assert all(one["heading"].startswith("How well it agrees") for one in model["weak"])  # not of other networks
     assert any("batch norms" in limit for limit in model["limits"])
 
 

@@ -59,7 +59,7 @@ def docs(
     from uol.experiments.document import DOCUMENTS, rendered
     from uol.experiments.release import renewed_card
     from uol.scoring import released
-    from uol.scoring.folder import CARD
+    from uol.scoring.released import CARD
     from uol.storage.files import write_text
 
     check_results(results)

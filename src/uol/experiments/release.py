@@ -19,9 +19,9 @@ from uol.runs.folder import RunFolder
 from uol.runs.result import Data, Result, is_fold
 from uol.runs.result_checks import other_setting, read_results
 from uol.scoring.cards import metadata
-from uol.scoring.folder import CARD, PROVENANCE, check_target, load_scorer, save_scorer
+from uol.scoring.folder import PROVENANCE, check_target, load_scorer, save_scorer
 from uol.scoring.onnx_export import write_graphs
-from uol.scoring.released import fingerprint
+from uol.scoring.released import CARD, fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing_folder, write_json, write_text
 from uol.storage.validation import read_object
@@ -150,8 +150,8 @@ def _closing(scorer: Scorer, made: Mapping[str, Any]) -> str:
     several = "the tastes of its panels, of their times and places, and what they got wrong."
     if not all(parts.embeds_alike for parts in scorer.other_panels.values()):
         poorly += (
-            "\n- Each panel has statistics of its own photographs (in batch norms). Name the one whose photographs\n"
-            "  are most like yours: photographs like those of one of its panels are scored worse on another."
+            "\n- The network is adjusted to the photographs of each panel (its batch norms). Name the panel whose\n"
+            "  photographs are most like yours: those of one of its panels are scored worse on another."
         )
     terms = """The weights are for non-commercial research only, after the terms of the data set they were learnt from.
         The code has its own licence."""

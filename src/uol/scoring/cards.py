@@ -56,7 +56,7 @@ def _tested(panel: str, figures: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def split_card(card: str) -> tuple[str, str]:
-    """What a card says of its own model, and the card of the model that it was made from; empty if there is none."""
+    """A card's two parts: on its own model, and on the model that this was made from ("" without one)."""
     own, *former = _FORMER.split(card)
     return own, former[-1].strip() if former else ""
 
@@ -70,7 +70,7 @@ def model_card(scorer: BaseScorer) -> str:
     """The card of a model."""
     members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
     former = scorer.former_card or ""
-    anchored = scorer.anchored or ANCHORS in split_card(former)[0]  # its former card tells of a model that is reopened
+    anchored = scorer.anchored or ANCHORS in split_card(former)[0]  # as the card says of one that is opened again
     calibrated_on = ANCHORS if anchored else "held-out images"
     licence = re.search(r"^license_name: (\S+)$", former, re.MULTILINE)
     about = metadata(panel.name) if licence is None else metadata(panel.name, licence=licence[1])

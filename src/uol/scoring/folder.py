@@ -35,7 +35,7 @@ from uol.scoring.config import (
 )
 from uol.scoring.digests import check_digests, write_digests
 from uol.scoring.panels import PANELS, REFERENCES, read_panels, read_references, write_panel
-from uol.scoring.released import find_model, member_folder, member_folders, network_fingerprint
+from uol.scoring.released import CARD, find_model, member_folder, member_folders, network_fingerprint
 from uol.storage.files import replacing_folder, write_json, write_text
 from uol.storage.manifest import MANIFEST
 from uol.storage.tensors import overwrite_arrays, stored_shapes, write_tensors
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from uol.scoring.onnx import OnnxScorer
     from uol.scoring.scorer import Scorer
 
-CARD = "README.md"
 PROVENANCE = "provenance.json"  # of a network that every image of a data set has trained
 
 

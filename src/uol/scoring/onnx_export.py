@@ -27,11 +27,11 @@ from uol.order.gaussians import Gaussians
 from uol.scoring.base import BaseScorer
 from uol.scoring.config import COMPARE_GRAPH, CONFIG, MODEL, SCORE_GRAPH
 from uol.scoring.digests import write_digests
-from uol.scoring.folder import CARD, check_target
+from uol.scoring.folder import check_target
 from uol.scoring.onnx import FINGERPRINT, GAUSSIAN, SCORES, OnnxScorer, open_graph
 from uol.scoring.onnx_modules import ComparingGraph, ScoringGraph
 from uol.scoring.panels import PANELS, REFERENCES
-from uol.scoring.released import fingerprint
+from uol.scoring.released import CARD, fingerprint
 from uol.scoring.scorer import Scorer
 from uol.storage.files import replacing, replacing_folder
 

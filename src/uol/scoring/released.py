@@ -68,6 +68,14 @@ def ships(name: str | os.PathLike[str]) -> bool:
     return str(name) in names()
 
 
+def read_card(folder: Path) -> str:
+    """The card of a model folder; empty if it has none that can be read."""
+    try:
+        return (folder / CARD).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def no_model(run: str | os.PathLike[str]) -> CallError:
     """The error of a run folder without a model folder."""
     return CallError(f"{run}: a run without a model folder: it has not finished, or its method makes none")
@@ -154,8 +162,7 @@ def open_model(
     """
     folder = find_model(name)
     scorer = _open(folder, runtime, device, wait, threads)
-    card = folder / CARD
-    scorer.former_card = card.read_text(encoding="utf-8") if card.is_file() else ""
+    scorer.former_card = read_card(folder)
     scorer = scorer if panel is None else scorer.on_panel(panel)
     if interval not in ("panel", "new-panel"):
         raise CallError(f"interval must be panel or new-panel, not {interval!r}")

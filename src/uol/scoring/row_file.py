@@ -130,7 +130,7 @@ class RowFile:
             if json.loads(lines[0]) != self._job:
                 if dropped := len(lines) - 2:
                     others = f"{counted(dropped, 'image')} of an unfinished job with another model or other options"
-                    warnings.warn(f"{self.path}: dropped {others}; it starts anew", stacklevel=2)
+                    warnings.warn(f"{self.path}: dropped {others}; it starts again with the first image", stacklevel=2)
                 return done, states
             for line in lines[1:-1]:  # a last line without a newline was cut off in writing
                 entry = json.loads(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -12,13 +11,12 @@ from uol.scoring.cards import ANCHORS, split_card
 from uol.scoring.config import EnsembleConfig, PanelConfig, is_ensemble, read_config, read_ensemble_config
 from uol.scoring.digests import check_digests
 from uol.scoring.panels import StoredReferences, read_panels, read_references
-from uol.scoring.released import find_model, member_folders, names
+from uol.scoring.released import find_model, member_folders, names, read_card
 from uol.serve.schemas import Group, Histogram, Model, Panel, Weakness
 
 _BINS = 20
 _MOST_GROUPS = 3  # of each data set
 _WHO = re.compile(r"This one was (.+?)\.")
-_CARD = "README.md"
 _RATERS = {  # of panels that a card does not describe
     "scut-fbp5500": "sixty raters, of frontal photographs of Asian and Caucasian faces",
     "mebeauty": "360 raters, 4 to 52 for each photograph, of faces of six ethnic groups",
@@ -35,7 +33,7 @@ def model_facts(name: str) -> Model:
     network = read_config(members[0]).model
     for one in {folder, *members}:
         check_digests(one)  # a damaged model is reported before anybody asks it
-    card = _text(folder / _CARD)
+    card = read_card(folder)
     own_card = split_card(card)[0]
     if ANCHORS not in own_card:
         own_card = card  # it is the same panels': those of an anchored model are others
@@ -91,10 +89,3 @@ def _bullets(card: str, heading: str) -> list[str]:
     found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card, re.MULTILINE | re.DOTALL)
     items = re.split(r"^- ", found[1], flags=re.MULTILINE)[1:] if found else []
     return [" ".join(item.split()) for item in items]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
