@@ -93,6 +93,10 @@ class ModelConfig(Settings):
         description="pixels of 0 to 1 less the mean that the backbone was trained with, then divided by its standard "
         "deviation or, as the paper says, not",
     )
+    fixed_norms: bool = Field(
+        False,
+        description="batch norms keep the statistics that their weights were published with: all panels share them",
+    )
     pooling: Literal["mean", "positions"] = Field(
         "mean",
         description="feature maps become features by their mean, or by sums whose weights per position are learnt",
