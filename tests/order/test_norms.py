@@ -106,17 +106,3 @@ def test_the_network_itself_is_left_as_it_was_and_the_outcome_repeats():
 def test_a_network_without_such_norms_is_itself():
     model = OrderModel(ModelConfig(backbone="test_vit", **SMALL))
     assert with_statistics(model, torch.zeros(2, 3, 32, 32, dtype=torch.uint8)) is model
-
-
-def test_fixed_norms_normalise_alike_in_training_and_later():
-    torch.manual_seed(0)
-    model = OrderModel(ModelConfig(backbone="test_resnet", fixed_norms=True, **SMALL))
-    before = [(norm.running_mean.clone(), norm.running_var.clone()) for norm in batch_norms(model)]
-    images = torch.randint(0, 256, (6, 3, 32, 32), dtype=torch.uint8)
-    told = model.train().features(images)
-    assert all(norm.weight.requires_grad for norm in batch_norms(model))
-    after = [(norm.running_mean, norm.running_var) for norm in batch_norms(model)]
-    assert all(torch.equal(a, b) for pair in zip(before, after, strict=True) for a, b in zip(*pair, strict=True))
-    assert with_statistics(model, images) is model
-    with torch.no_grad(), normalised_by_batch(model):
-        assert torch.allclose(told, model.eval().features(images), atol=1e-5)

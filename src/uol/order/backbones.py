@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Self
 
 import timm
 import torch
@@ -19,7 +18,6 @@ from timm.models.beit import Beit
 from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from uol.errors import CallError, UolError
 
@@ -38,21 +36,13 @@ class Backbone(nn.Module):
     standard deviation, unless `divide` is False.
     """
 
-    def __init__(
-        self,
-        name: str,
-        image_size: int = 224,
-        pretrained: bool = False,
-        divide: bool = True,
-        fixed_norms: bool = False,
-    ) -> None:
+    def __init__(self, name: str, image_size: int = 224, pretrained: bool = False, divide: bool = True) -> None:
         super().__init__()
         if not timm.is_model(name):
             near = difflib.get_close_matches(name, timm.list_models(), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else " (timm.list_models() lists them)"
             raise CallError(f"timm has no model called {name!r}{hint}")
         self.name = name
-        self.fixed_norms = fixed_norms
         options: dict[str, object] = {"num_classes": 0}
         self.is_vgg = name.startswith("vgg")
         if self.is_vgg and not pretrained:
@@ -81,15 +71,6 @@ class Backbone(nn.Module):
             if name == "deviation" and not divide:
                 values = (1.0, 1.0, 1.0)
             self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
-
-    def train(self, mode: bool = True) -> Self:
-        """Train or answer; fixed norms over batches always normalise as they will when the network answers."""
-        super().train(mode)
-        if self.fixed_norms:
-            for module in self.modules():
-                if isinstance(module, _BatchNorm):
-                    module.eval()
-        return self
 
     def forward(self, images: Tensor) -> Tensor:
         """Images to pooled features."""

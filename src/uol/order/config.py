@@ -28,6 +28,7 @@ LEGACY: Mapping[str, Legacy] = {
     "augmentation.blur": Legacy(0.0, "no gain measured"),
     "augmentation.noise": Legacy(0.0, "no gain measured"),
     "model.border": Legacy("edge", "no gain measured"),
+    "model.fixed_norms": Legacy(False, "no gain measured"),
     "scoring.level": Legacy(False, "no gain measured"),
     "ensemble.combine": Legacy("scores", "averaging outcomes made no difference; make the ensemble again"),
     "ensemble.bradley_terry": Legacy(None, "k and δ of averaged outcomes"),
@@ -92,10 +93,6 @@ class ModelConfig(Settings):
         "mean-std",
         description="pixels of 0 to 1 less the mean that the backbone was trained with, then divided by its standard "
         "deviation or, as the paper says, not",
-    )
-    fixed_norms: bool = Field(
-        False,
-        description="batch norms keep the statistics that their weights were published with: all panels share them",
     )
     pooling: Literal["mean", "positions"] = Field(
         "mean",

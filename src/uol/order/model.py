@@ -128,8 +128,7 @@ class FeatureModel(nn.Module):
     def __init__(self, config: ModelConfig, pretrained: bool = False) -> None:
         super().__init__()
         self.config = config
-        divide = config.normalise == "mean-std"
-        self.backbone = Backbone(config.backbone, config.crop, pretrained, divide, config.fixed_norms)
+        self.backbone = Backbone(config.backbone, config.crop, pretrained, config.normalise == "mean-std")
         self.width = self.backbone.width
         self.pool: nn.Module | None = None
         if config.pooling == "positions":

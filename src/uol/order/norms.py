@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from uol.order.backbones import Backbone
 from uol.order.model import OrderModel
 
 _BATCH = 64
@@ -57,9 +56,4 @@ def normalised_by_batch(network: nn.Module) -> Iterator[None]:
 
 
 def _norms(network: nn.Module) -> list[_BatchNorm]:
-    """The norms over batches, without those whose statistics are fixed."""
-    fixed = {
-        part for module in network.modules() if isinstance(module, Backbone) and module.fixed_norms
-        for part in module.modules()
-    }  # fmt: skip
-    return [module for module in network.modules() if isinstance(module, _BatchNorm) and module not in fixed]
+    return [module for module in network.modules() if isinstance(module, _BatchNorm)]
