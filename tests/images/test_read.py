@@ -232,7 +232,7 @@ def test_a_folder_without_images_stops_nothing_that_others_were_named_for(tmp_pa
     with pytest.raises(CallError, match="no images in this folder"):
         expand_paths(names[:1])
     (tmp_path / "bare").mkdir()
-    with pytest.raises(CallError, match="no images were found in what was named"):
+    with pytest.raises(CallError, match="no images were found in what was named; missing.png: no such file"):
         expand_paths([str(tmp_path / "empty"), str(tmp_path / "bare"), "missing.png"])
 
 

@@ -7,10 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from quick import untrained
 from uol.errors import CallError
 from uol.scoring import released
+from uol.scoring.ensemble import EnsembleScorer
 from uol.scoring.released import choose_device, find_model, fingerprint, member_folders, names, open_model
 from uol.scoring.scorer import Scorer
 
@@ -105,3 +107,24 @@ def test_a_card_that_cannot_be_read_does_not_keep_a_model_from_answering(tmp_pat
     untrained().save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_bytes(b"\xff\xfe no text")
     assert open_model(tmp_path / "model", "torch", "cpu").former_card == ""
+
+
+def test_an_ensemble_of_models_that_ship_is_saved_with_the_terms_of_each(tmp_path):
+    members = [open_model("uol-fast", "torch", "cpu", "scut-fbp5500"), open_model("uol-fast-scut5500", "torch", "cpu")]
+    together = EnsembleScorer(members)
+    together.save_pretrained(tmp_path / "model")
+    again = open_model(tmp_path / "model", "torch", "cpu")
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert card.count("whose terms hold for it too") == 2
+    assert "One Million Impressions" in card
+    again.save_pretrained(tmp_path / "again")
+    assert (tmp_path / "again" / "README.md").read_text(encoding="utf-8").count("whose terms hold for it too") == 2
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 224, 224), np.uint8)
+    expected = [score.value for score in together.score_pixels(torch.from_numpy(pixels))]
+    assert [score.value for score in again.score_pixels(torch.from_numpy(pixels))] == pytest.approx(expected, abs=1e-3)
+
+
+def test_an_ensemble_of_graphs_is_refused():
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(CallError, match='open each with runtime="torch"'):
+        EnsembleScorer([open_model("uol-fast", "onnx"), open_model("uol-fast", "onnx")])

@@ -15,17 +15,21 @@ from uol.reports.formats import format_interval
 from uol.runs.bootstrap import mean_of, paired
 from uol.runs.predictions import replicates_elsewhere
 
-MEMBERS = ("strong-balanced-again", "transformer-balanced", "hiera-balanced")
-"""One network of each kind: VGG16, DINOv2's ViT-S and SAM 2's Hiera-Tiny, each with as many steps for both panels."""
+MEMBERS = (
+    ("strong-balanced-again", "transformer-balanced", "hiera-balanced"),
+    ("panels-best", "panels-transformer", "panels-hiera"),
+)
+"""Networks of three kinds, VGG16, DINOv2's ViT-S and SAM 2's Hiera-Tiny: with as many steps for both panels, and with
+the passes of the recipes that ship."""
 
 
 def means_table(found: Sequence[LeftOut], folder: Path) -> View:
-    """The mean of `MEMBERS` on each panel left out, by the panel that reads, against the first of them."""
+    """The mean of each of `MEMBERS` on each panel left out, by the panel that reads, against the first of them."""
     rows: list[Cells] = []
-    for first in (one for one in found if one.recipe == MEMBERS[0]):
+    for first, names in ((one, names) for names in MEMBERS for one in found if one.recipe == names[0]):
         others = [one for one in found if (one.left_out, one.seed) == (first.left_out, first.seed)]
         for panel in first.readings:
-            members = [one for name in MEMBERS for one in others if one.recipe == name and panel in one.readings]
+            members = [one for name in names for one in others if one.recipe == name and panel in one.readings]
             tables = [read_kept(folder / one.file_name, panel) for one in members]
             known = [table.set_index("image") for table in tables if table is not None]
             if len(known) < 2 or len(known) < len(members):

@@ -97,7 +97,8 @@ def expand_paths(names: Iterable[str], listed: Iterable[str] = (), report: Repor
     if "-" not in names and not any(map(os.path.exists, found)):
         raise CallError(f"{found[0]}: no such file or folder")
     if "-" not in names and not any(map(os.path.isfile, found)) and any(map(os.path.isdir, found)):
-        raise CallError("no images were found in what was named")
+        gone = [f"{path}: no such file or folder" for path in found if not os.path.exists(path)]
+        raise CallError("; ".join(["no images were found in what was named", *gone[:1]]))
     once = list(dict.fromkeys(found))
     if len(once) < len(found):
         report(f"{counted(len(found) - len(once), 'repeated name')} passed over: each image is used once")

@@ -56,9 +56,9 @@ def _tested(panel: str, figures: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def split_card(card: str) -> tuple[str, str]:
-    """A card's two parts: on its own model, and on the model that this was made from ("" without one)."""
-    own, *former = _FORMER.split(card)
-    return own, former[-1].strip() if former else ""
+    """A card's two parts: on its own model, and on the models that this was made from ("" without any)."""
+    found = _FORMER.search(card)
+    return (card, "") if found is None else (card[: found.start()], card[found.end() :].strip())
 
 
 def without_metadata(card: str) -> str:
@@ -66,10 +66,16 @@ def without_metadata(card: str) -> str:
     return re.sub(r"\A---\n.*?\n---\n+", "", card, flags=re.DOTALL)
 
 
+def former_cards(scorer: BaseScorer) -> list[str]:
+    """The cards of the folders that a model comes from, each once: its own, or those of an ensemble's members."""
+    cards = [scorer.former_card] if scorer.former_card is not None else [one.former_card for one in scorer.members]
+    return list(dict.fromkeys(card for card in cards if card is not None))
+
+
 def model_card(scorer: BaseScorer) -> str:
     """The card of a model."""
     members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
-    former = scorer.former_card or ""
+    former = next(iter(former_cards(scorer)), "")
     anchored = scorer.anchored or ANCHORS in split_card(former)[0]  # as the card says of one that is opened again
     calibrated_on = ANCHORS if anchored else "held-out images"
     licence = re.search(r"^license_name: (\S+)$", former, re.MULTILINE)

@@ -309,9 +309,11 @@ class EnsembleScorer(BaseScorer):
 
 
 def check_members(members: Sequence[Scorer]) -> None:
-    """Refuse models that cannot answer as one: of different panels, or with images framed differently."""
+    """Refuse models that cannot answer as one: not in torch, of different panels, or with images framed differently."""
     if len(members) < FEWEST_MEMBERS:
         raise CallError(f"an ensemble requires at least {FEWEST_MEMBERS} members, not {len(members)}")
+    if not all(isinstance(member, Scorer) for member in members):
+        raise CallError('members of an ensemble must be networks in torch: open each with runtime="torch"')
     first = members[0]
     for member in members:
         if member.panel.identity != first.panel.identity:

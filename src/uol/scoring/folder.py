@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 import uol
 from uol.errors import CallError, UolError
 from uol.scoring.base import BaseScorer
-from uol.scoring.cards import FORMER_CARD, model_card, split_card, without_metadata
+from uol.scoring.cards import FORMER_CARD, former_cards, model_card, split_card, without_metadata
 from uol.scoring.config import (
     COMPARE_GRAPH,
     CONFIG,
@@ -121,12 +121,13 @@ def _describe(scorer: NetworkScorer[Any], folder: Path, half: bool) -> None:
 
 
 def _card(scorer: BaseScorer) -> str:
-    """The card of a model, with that of the folder it was opened from: its terms and limits hold on."""
-    if scorer.former_card is None:
-        return model_card(scorer)
-    own, before = split_card(scorer.former_card)
-    terms = without_metadata(before or own).strip() or "It has none."
-    return f"{model_card(scorer)}\n---\n\n{FORMER_CARD}\n\n{terms}\n"
+    """The card of a model, with those of the folders it comes from: their terms and limits hold on."""
+    card = model_card(scorer)
+    for former in former_cards(scorer):
+        own, before = split_card(former)
+        terms = without_metadata(before or own).strip() or "It has none."
+        card += f"\n---\n\n{FORMER_CARD}\n\n{terms}\n"
+    return card
 
 
 def check_intervals(scorer: BaseScorer) -> None:
