@@ -127,3 +127,32 @@ def test_what_is_read_is_not_overwritten(uol, photos, ratings, option):
     code, _, err = uol(photos, "--table", ratings, option, ratings)
     assert (code, "would overwrite what this command reads" in err) == (2, True)
     assert ratings.read_bytes() == before
+
+
+def test_only_tables_that_it_wrote_are_replaced(uol, photos, ratings, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_bytes(ratings.read_bytes())
+    for option in ("--out", "--raters-out"):
+        code, _, err = uol(photos, "--table", ratings, option, other)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert "exists, and is no table that this command wrote; choose another name" in err
+        assert other.read_bytes() == ratings.read_bytes()
+    for _ in range(2):
+        code, _, err = uol(photos, "--table", ratings, "--out", tmp_path / "i.csv", "--raters-out", tmp_path / "r.csv")
+        assert code == 0, err
+
+
+@pytest.mark.parametrize("wrong", ["17", "1", "a,b", ",", "1,2,3"])
+def test_a_scale_that_is_none_is_one_line(uol, photos, ratings, wrong):
+    code, _, err = uol(photos, "--table", ratings, "--read", f"scale={wrong}")
+    assert (code, err) == (2, f"uol: --read scale={wrong}: give the lowest and the highest rating, as scale=1,10\n")
+    code, _, err = uol(photos, "--table", ratings, "--read", "scale=1,7")
+    assert code == 0, err
+
+
+def test_images_that_the_table_does_not_name_are_counted(uol, photos, ratings):
+    table = pd.read_csv(ratings)
+    table[table["image"].isin(["f0.png", "f1.png", "f2.png"])].to_csv(ratings, index=False)
+    code, _, err = uol(photos, "--table", ratings)
+    assert code == 0
+    assert "not in the table: 9 images of the folder" in err

@@ -15,7 +15,6 @@ BY_RUN = ("method", "seed", "init", "engine", "teachers")  # what a run chooses:
 WITHOUT = {
     "demo": "for drawn faces",
     "hiera": "results of panels left out alone",
-    "panels-alone": "results of several panels",
     "panels-fast": "results of several panels",
     "panels-large": "results of several panels",
 }

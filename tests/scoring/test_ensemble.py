@@ -28,6 +28,7 @@ from uol.scoring.scorer import Scorer
 from uol.training.packed import PackedImages
 from uol.training.teachers import Teacher, Teachers
 
+pytestmark = pytest.mark.filterwarnings("ignore:intervals. far too narrow")  # some members are not calibrated
 FIGURES = ("value", "low", "high", "dispersion", "standard_error")
 
 

@@ -128,3 +128,15 @@ def test_an_ensemble_of_graphs_is_refused():
     pytest.importorskip("onnxruntime")
     with pytest.raises(CallError, match='open each with runtime="torch"'):
         EnsembleScorer([open_model("uol-fast", "onnx"), open_model("uol-fast", "onnx")])
+
+
+@pytest.mark.parametrize(("word", "value"), [("runtime", "tf"), ("device", "gpu")])
+def test_words_that_say_nothing_are_refused(word, value):
+    with pytest.raises(CallError, match=f"{word} must be auto, .*, not '{value}'"):
+        open_model("uol-fast", **{word: value})
+
+
+def test_a_model_that_is_not_calibrated_says_that_its_intervals_do_not_hold():
+    members = [open_model("uol-fast", "torch", "cpu"), open_model("uol-fast", "torch", "cpu")]
+    with pytest.warns(UserWarning, match="intervals: far too narrow, because this model is not calibrated"):
+        EnsembleScorer(members).score([np.zeros((64, 64, 3), np.uint8)], errors="return")

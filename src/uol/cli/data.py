@@ -69,12 +69,13 @@ def stats(
     """
     from uol.ratings.stats import MOST_GROUPS, data_stats
     from uol.ratings.summaries import image_table, rater_summary
-    from uol.storage.csv_text import FRAME_SUFFIXES, write_frame
-    from uol.storage.files import check_output
+    from uol.storage.csv_text import check_frame_output, write_frame
 
+    if out is not None:
+        check_frame_output(out, chosen.inputs, ("image", "standard_error"))
+    if raters_out is not None:
+        check_frame_output(raters_out, chosen.inputs, ("rater", "leniency", "flagged"))
     wanted = [path for path in (out, raters_out) if path is not None]
-    for path in wanted:
-        check_output(path, FRAME_SUFFIXES, chosen.inputs)
     check_page(html, chosen.inputs)
     if len({path.resolve() for path in wanted}) < len(wanted):
         raise CallError(f"--out and --raters-out: both are {out}; name two files")
@@ -205,10 +206,9 @@ def split(
     import pandas as pd
 
     from uol.datasets.checks import read_contents, split_folds
-    from uol.storage.csv_text import FRAME_SUFFIXES, write_frame
-    from uol.storage.files import check_output
+    from uol.storage.csv_text import check_frame_output, write_frame
 
-    check_output(out, FRAME_SUFFIXES, chosen.inputs)
+    check_frame_output(out, chosen.inputs, ("image", "fold"), only=True)
     rated = load(chosen)
     with progress_bar("reading", len(rated)) as update:
         groups = read_contents(rated.images, progress=lambda done, _: update(done)).groups

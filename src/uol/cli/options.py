@@ -103,7 +103,7 @@ ImagesArgument = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="A shipped model, or a model folder.")]
 PanelOption = Annotated[
-    str | None, typer.Option("--panel", help="Answer for this panel; by default for the model's first.")
+    str | None, typer.Option("--panel", help="Answer for this panel, by default for the model's first.")
 ]
 IntervalOption = Annotated[
     Interval,

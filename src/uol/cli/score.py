@@ -136,7 +136,7 @@ def score(
         raise CallError("--explain draws the score of one panel; name it with --panel")
     asked = None if all_panels else panel
     scorer = open_model(model, runtime.value, device.value, asked, interval.value, wait=False)
-    _say_interval(interval)
+    _say_interval(interval, scorer)
     if explain is not None:
         check_explainable(scorer)
     rows = _score(scorer, model, paths, rows_file, all_faces, face_cache, all_panels)
@@ -217,7 +217,7 @@ def rank(
     if out is not None:
         check_scores_file(out, paths, replace)
     scorer = open_model(model, runtime.value, device.value, panel, interval.value)
-    _say_interval(interval)
+    _say_interval(interval, scorer)
     rows = rank_rows(_score(scorer, model, paths, None, all_faces, face_cache))
     if out is not None:
         write_rows(out, rows, RANK_COLUMNS)
@@ -316,9 +316,14 @@ def _scale_of(scorer: BaseScorer, named: str | None) -> str:
     return f", on the scale of {panel.name}, {panel.low:g} to {panel.high:g}" if named or known > 1 else ""
 
 
-def _say_interval(interval: Interval) -> None:
+def _say_interval(interval: Interval, scorer: BaseScorer) -> None:
     if interval is Interval.NEW_PANEL:
         say("intervals: 95 %, for the mean of a panel that nobody has seen, on this scale")
+        return
+    from uol.scoring.base import NOT_CALIBRATED
+
+    if not scorer.calibration.images:
+        say(f"intervals: {NOT_CALIBRATED}")
 
 
 def _check_format(as_json: bool, as_csv: bool) -> None:

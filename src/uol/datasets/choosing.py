@@ -148,6 +148,8 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
             raise CallError(f"--read {key}: given twice")
         elif key in _WHOLE_NUMBERS:
             found[key] = _whole_number(key, value)
+        elif key == "scale":
+            found[key] = _scale(f"--read {word}", value)
         else:
             found[key] = value.split(",") if key == "groups" else value
     return found
@@ -184,7 +186,7 @@ def choose_panels(words: Sequence[str], reading: Sequence[str]) -> list[tuple[Da
             next((Path(word.removeprefix(start)) for word in own if word.startswith(start)), None)
             for start in ("table=", "folds=")
         )
-        scale = next((_scale(word) for word in own if word.startswith("scale=")), None)
+        scale = next((_scale(f"--with-read …:{word}", word[6:]) for word in own if word.startswith("scale=")), None)
         rest = [word for word in own if not word.startswith(("table=", "folds=", "scale="))]
         if data not in datasets.names() and table is None:
             raise CallError(f"--with {data}: say what people said of it: --with-read {data}:table=FILE")
@@ -224,9 +226,9 @@ def _by_panel(words: Sequence[str], panels: Sequence[str]) -> dict[str, list[str
     return found
 
 
-def _scale(word: str) -> tuple[float, float]:
+def _scale(option: str, value: str) -> tuple[float, float]:
     try:
-        low, high = (float(number) for number in word.removeprefix("scale=").split(","))
+        low, high = (float(number) for number in value.split(","))
     except ValueError:
-        raise CallError(f"--with-read …:{word}: give the lowest and the highest rating, as scale=1,10") from None
+        raise CallError(f"{option}: give the lowest and the highest rating, as scale=1,10") from None
     return low, high

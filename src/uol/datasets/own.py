@@ -63,7 +63,8 @@ def load_own(
     `scale`, `missing` or `repeats` says what they are.
     """
     base, label = Path(folder), Path(table).name
-    index = ImageIndex(base, find_images(base))
+    files = find_images(base)
+    index = ImageIndex(base, files)
     frame = read_table(table, sheet, encoding, decimal)
     if repeats is not None and repeats not in get_args(Repeats):
         raise CallError(f"repeats={repeats}: choose from {', '.join(get_args(Repeats))}")
@@ -81,9 +82,12 @@ def load_own(
     matched = match_names(filter(None, names), index, label, notes)
     columns = find_roles(frame, column, kind, {**chosen, "split": split}, groups)
     notes.insert(0, columns.described())
+    bare = len(files) - len(set(matched.values()))
     lost, blank = sum(bool(name) and name not in matched for name in names), names.count("")
     if lost:
         notes.append(f"left out: {lost} of {counted(len(names), 'row')}, with the images that have no file")
+    if bare:
+        notes.append(f"not in the table: {counted(bare, 'image')} of the folder")
     if blank:
         notes.append(f"left out: {counted(blank, 'row')} without an image in column {column}")
     paths = pd.Series([matched.get(name) for name in names], frame.index, dtype=object)
@@ -137,7 +141,11 @@ def _scale(
         scale = guess_scale(values)
         notes.append(f"scale guessed from the data: {scale.low:g} to {scale.high:g}")
         return scale
-    scale = Scale(*map(float, chosen))
+    try:
+        low, high = map(float, chosen)
+    except (TypeError, ValueError) as error:
+        raise CallError(f"scale={chosen!r}: give the lowest and the highest rating, as (1, 10)") from error
+    scale = Scale(low, high)
     if not scale.low < scale.high:
         raise CallError(f"the scale must go from low to high, not from {scale.low:g} to {scale.high:g}")
     outside = np.argwhere((values < scale.low) | (values > scale.high))

@@ -11,8 +11,6 @@ from uol.reports.formats import format_interval, markdown
 from uol.runs.groups import group_means
 from uol.scoring.scorer import Scorer
 
-LICENCE = "non-commercial-research"
-
 
 def network_rows(scorer: Scorer) -> str:
     """The rows of the card's table that say what a model is made of."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from uol.errors import CallError, UolError
 from uol.experiments.anchoring_curve import Anchoring, read_anchorings
-from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by, tested_text
+from uol.experiments.card_parts import filled, groups_text, network_rows, taught_by, tested_text
 from uol.experiments.kept_predictions import kept_words
 from uol.experiments.leave_one_out import LeftOut
 from uol.experiments.release_panels import best_reader, left_out_of, licences, panels_card, with_first
@@ -18,7 +18,7 @@ from uol.reports.formats import format_interval, markdown
 from uol.runs.folder import RunFolder
 from uol.runs.result import Data, Result, is_fold
 from uol.runs.result_checks import other_setting, read_results
-from uol.scoring.cards import metadata
+from uol.scoring.cards import LICENCE, metadata
 from uol.scoring.folder import PROVENANCE, check_target, load_scorer, save_scorer
 from uol.scoring.onnx_export import write_graphs
 from uol.scoring.released import CARD, fingerprint

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from uol import datasets
 from uol.errors import CallError
-from uol.experiments.card_parts import LICENCE, filled, groups_text, network_rows, taught_by
+from uol.experiments.card_parts import filled, groups_text, network_rows, taught_by
 from uol.experiments.leave_one_out import LEAVE_ONE_OUT, LeftOut, read_left_out
 from uol.experiments.leave_one_out_tables import pc_interval
 from uol.experiments.rows import Cells, interval_of, mean
@@ -17,7 +17,7 @@ from uol.experiments.summary_tables import CHOSEN_ON
 from uol.reports.formats import format_interval, markdown
 from uol.runs.bootstrap import mean_of
 from uol.runs.result import Metrics, PanelFigures, Result
-from uol.scoring.cards import metadata
+from uol.scoring.cards import LICENCE, metadata
 from uol.scoring.scorer import Scorer
 
 

@@ -30,8 +30,11 @@ CHOSEN_ON: dict[str, str] = {
     "three": "test images of all folds",
     "four": "test images of all folds",
     "panels-large": "fold 1 and MEBeauty, as `best`; passes when test figures of both, with other passes, were known",
-    "panels-alone": "fold 1 and MEBeauty, as `panels-large`; epochs by the time that they take",
-    "panels-fast": "as `panels-alone`; teachers when test figures of both, and of their mean, were known",
+    "panels-best": "as `best`; passes as `panels-large`",
+    "panels-transformer": "as `transformer`; passes as `panels-large`",
+    "panels-hiera": "as `strong`; passes as `panels-large`",
+    "panels-fast": "fold 1 and MEBeauty, as `panels-large`; epochs by the time that they take",
+    "panels-fast-taught": "as `panels-fast`; teachers when test figures of both, and of their mean, were known",
 }
 _KNOWN_AS = {
     PAPER: ": the paper to the letter, our code",

@@ -40,6 +40,7 @@ Progress = Callable[[int, int], None]
 
 NO_NUMBER = "the model gives no number: its files are damaged; copy the model folder again"
 FEWEST_ANCHORS = 10
+NOT_CALIBRATED = "far too narrow, because this model is not calibrated"
 FEW_ANCHORS = 30  # with fewer, expect wide intervals
 _ANCHORS_AT_ONCE = 32
 _BETWEEN_REPORTS = 128  # images: a batch of torch's
@@ -275,6 +276,8 @@ class BaseScorer(ABC):
         and the other images are scored.
         """
         check_errors(errors)
+        if not self.calibration.images:
+            warnings.warn(f"intervals: {NOT_CALIBRATED}", stacklevel=2)
         images = as_sequence(images)
         batch_size = self.batch_size if batch_size is None else batch_size
         if batch_size < 1:
@@ -414,6 +417,8 @@ def check_panel(name: str, panels: Sequence[PanelConfig]) -> None:
     known = [panel.name for panel in panels]
     if not isinstance(name, str):
         raise CallError(f"a panel has a name, {' or '.join(known)}, not {name!r}")
+    if name == "all" and name not in known:
+        raise CallError(f"all panels together are for uol score; name one of {', '.join(known)}")
     if name not in known:
         near = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(known)}"
@@ -431,5 +436,7 @@ def batches_of(images: Images | ImageLike, batch_size: int, progress: Progress |
 
 def check_anchors(rated: RatedImages) -> None:
     """Refuse to make a panel's scale from too few images."""
+    if not hasattr(rated, "scores"):
+        raise CallError(f"anchoring requires rated images, as uol.load gives them, not {rated!r:.60}")
     if len(rated) < FEWEST_ANCHORS:
         raise CallError(f"{rated.name}: {len(rated)} rated images; anchoring requires at least {FEWEST_ANCHORS}")

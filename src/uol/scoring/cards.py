@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from uol.scoring.network import NetworkScorer
 
 FORMER_CARD = "The card of the model that this one was made from, whose terms hold for it too:"
+LICENCE = "non-commercial-research"
+"""The name of the terms of models that ship."""
+
 ANCHORS = "the anchors, each scored by comparison with the others"
 _FORMER = re.compile(r"^The card of the model that .+, whose terms hold for .+ too:$", re.MULTILINE)
 _TAGS = ["order-learning", "uncertainty", "image-aesthetics", "visual-perception"]
@@ -75,12 +78,14 @@ def former_cards(scorer: BaseScorer) -> list[str]:
 def model_card(scorer: BaseScorer) -> str:
     """The card of a model."""
     members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
-    former = next(iter(former_cards(scorer)), "")
-    anchored = scorer.anchored or ANCHORS in split_card(former)[0]  # as the card says of one that is opened again
+    former = former_cards(scorer)
+    # as the cards of opened models say
+    anchored = scorer.anchored or any(ANCHORS in split_card(card)[0] for card in former)
     calibrated_on = ANCHORS if anchored else "held-out images"
-    licence = re.search(r"^license_name: (\S+)$", former, re.MULTILINE)
-    about = metadata(panel.name) if licence is None else metadata(panel.name, licence=licence[1])
-    made = f"calibrated on {calibration.images}: {calibrated_on}" if calibration.images else "not calibrated"
+    licences = re.findall(r"^license_name: (\S+)$", "\n".join(former), re.MULTILINE)
+    strict = [name for name in licences if name == LICENCE] or licences
+    about = metadata(panel.name, licence=strict[0]) if strict else metadata(panel.name)
+    made = f"calibrated on {calibration.images} {calibrated_on}" if calibration.images else "not calibrated, too narrow"
     if len(members) == 1:
         title, it, rows = "A model of uncertainty-oriented order learning", "The model", _network_rows(members[0])
     else:

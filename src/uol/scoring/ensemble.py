@@ -310,10 +310,11 @@ class EnsembleScorer(BaseScorer):
 
 def check_members(members: Sequence[Scorer]) -> None:
     """Refuse models that cannot answer as one: not in torch, of different panels, or with images framed differently."""
-    if len(members) < FEWEST_MEMBERS:
-        raise CallError(f"an ensemble requires at least {FEWEST_MEMBERS} members, not {len(members)}")
+    if not isinstance(members, list | tuple) or len(members) < FEWEST_MEMBERS:
+        given = len(members) if isinstance(members, list | tuple) else repr(members)
+        raise CallError(f"an ensemble requires a list of at least {FEWEST_MEMBERS} members, not {given}")
     if not all(isinstance(member, Scorer) for member in members):
-        raise CallError('members of an ensemble must be networks in torch: open each with runtime="torch"')
+        raise CallError('members of an ensemble must be single networks in torch: open each with runtime="torch"')
     first = members[0]
     for member in members:
         if member.panel.identity != first.panel.identity:

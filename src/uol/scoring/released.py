@@ -7,7 +7,7 @@ import json
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from uol.errors import CallError, MissingTorchError, UolError, counted
 from uol.storage.validation import read_object
@@ -160,6 +160,10 @@ def open_model(
     >>> open_model("uol-fast-scut5500", runtime="onnx").panel.scale
     Scale(low=1.0, high=5.0)
     """
+    if runtime not in get_args(Runtime):
+        raise CallError(f"runtime must be {', '.join(get_args(Runtime))}, not {runtime!r}")
+    if device not in ("auto", "cpu") and not str(device).startswith("cuda"):
+        raise CallError(f"device must be auto, cpu or cuda, not {device!r}")
     folder = find_model(name)
     scorer = _open(folder, runtime, device, wait, threads)
     scorer.former_card = read_card(folder)

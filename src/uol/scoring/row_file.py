@@ -168,7 +168,7 @@ def _column_names(path: Path) -> Iterable[str]:
 
         names: Iterable[str] = parquet.read_schema(path).names
         return names
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         if path.suffix.lower() == ".csv":
             return next(csv.reader(file))
         start = file.read(_FIRST_ROW)
@@ -184,7 +184,7 @@ def _images(path: Path) -> set[str]:
             import pandas as pd
 
             return set(pd.read_parquet(path, columns=["image"])["image"])
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             if kind == ".csv":
                 return {str(unguarded(row["image"])) for row in csv.DictReader(file)}
             return {row["image"] for row in (json.load(file) if kind == ".json" else map(json.loads, file))}

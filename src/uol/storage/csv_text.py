@@ -9,12 +9,13 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uol.errors import UolError, install
-from uol.storage.files import replacing, write_text
+from uol.errors import CallError, UolError, install
+from uol.storage.files import check_output, replacing, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,19 @@ def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
             table.to_parquet(temporary, index=False)
         except ImportError as error:
             raise UolError(f"{path}: Parquet needs a package; install it with: {install('data')}") from error
+
+
+def check_frame_output(path: Path, inputs: Iterable[Path], columns: Collection[str], only: bool = False) -> None:
+    """Refuse a table to write as `check_output` does, and in place of a CSV without these columns: somebody else's.
+
+    With `only`, the CSV may have no others.
+    """
+    check_output(path, FRAME_SUFFIXES, inputs)
+    if path.suffix.lower() == ".csv" and path.exists() and path.stat().st_size:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            found = next(csv.reader(file), [])
+        if not set(columns) <= set(found) or (only and len(found) > len(columns)):
+            raise CallError(f"{path}: exists, and is no table that this command wrote; choose another name")
 
 
 def as_written(value: float, digits: int) -> float:

@@ -28,11 +28,16 @@ def check_output(path: Path, suffixes: Sequence[str], inputs: Iterable[Path] = (
         if target == own or (path.exists() and own in target.parents and own.is_dir()):
             raise CallError(f"{path}: would overwrite what this command reads; choose another name")
     if path.suffix.lower() not in suffixes:
-        raise CallError(f"{path}: the name must end in {' or '.join(suffixes)}, which names the format")
+        raise CallError(f"{path}: the name must end in {_one_of(suffixes)}, which names the format")
     if path.is_dir():
         raise CallError(f"{path}: a folder is there; name a file")
     if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
         raise UolError(f"{path}: Parquet needs pyarrow; install it with: {install('data')}")
+
+
+def _one_of(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 @contextmanager
