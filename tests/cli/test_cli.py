@@ -395,7 +395,7 @@ def test_models_photographs_and_faces_are_not_written_over(uol, model_folder, im
     folder, photograph = image_files, next(image_files.iterdir())
     assert uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")[0] == 0
     card = (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
-    assert "the anchors, each scored by comparison with the others" in card
+    assert "anchors, each scored by comparison with the others" in card
     assert "whose terms hold for it too" in card
     code, _, err = uol("anchor", folder, ratings_file, "--model", model_folder, "--out", tmp_path / "ours")
     assert (code, "--replace" in err) == (2, True)

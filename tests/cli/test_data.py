@@ -152,6 +152,18 @@ def test_split_does_not_overwrite_what_it_reads(uol, rated_folder):
         assert (code, out.read_bytes() == before, len(err.splitlines())) == (2, True, 1), err
 
 
+def test_split_replaces_folds_alone(uol, rated_folder, tmp_path):
+    folder, table = rated_folder
+    for kept in ("image,rating,fold\na.png,3,1\n", "name,fold\na.png,1\n"):
+        (tmp_path / "theirs.csv").write_text(kept)
+        code, _, err = uol("split", folder, "--table", table, "--folds", 2, "--out", tmp_path / "theirs.csv")
+        assert (code, "exists, and is no table that this command wrote" in err) == (2, True), err
+        assert (tmp_path / "theirs.csv").read_text() == kept
+    for _ in range(2):
+        code, _, err = uol("split", folder, "--table", table, "--folds", 2, "--out", tmp_path / "ours.csv")
+        assert code == 0, err
+
+
 def test_split_keeps_copies_together(uol, rated_folder, tmp_path):
     folder, table = rated_folder
     shutil.copy(folder / "face-0001.png", folder / "face-0002.png")

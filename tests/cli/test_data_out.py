@@ -131,12 +131,13 @@ def test_what_is_read_is_not_overwritten(uol, photos, ratings, option):
 
 def test_only_tables_that_it_wrote_are_replaced(uol, photos, ratings, tmp_path):
     other = tmp_path / "other.csv"
-    other.write_bytes(ratings.read_bytes())
-    for option in ("--out", "--raters-out"):
-        code, _, err = uol(photos, "--table", ratings, option, other)
-        assert (code, err.count("\n")) == (2, 1), err
-        assert "exists, and is no table that this command wrote; choose another name" in err
-        assert other.read_bytes() == ratings.read_bytes()
+    for content in (ratings.read_bytes(), b"\xff" * 200_000):
+        other.write_bytes(content)
+        for option in ("--out", "--raters-out"):
+            code, _, err = uol(photos, "--table", ratings, option, other)
+            assert (code, err.count("\n")) == (2, 1), err
+            assert "exists, and is no table that this command wrote; choose another name" in err
+            assert other.read_bytes() == content
     for _ in range(2):
         code, _, err = uol(photos, "--table", ratings, "--out", tmp_path / "i.csv", "--raters-out", tmp_path / "r.csv")
         assert code == 0, err
@@ -148,6 +149,10 @@ def test_a_scale_that_is_none_is_one_line(uol, photos, ratings, wrong):
     assert (code, err) == (2, f"uol: --read scale={wrong}: give the lowest and the highest rating, as scale=1,10\n")
     code, _, err = uol(photos, "--table", ratings, "--read", "scale=1,7")
     assert code == 0, err
+    code, _, err = uol(photos, "--table", ratings, "--read", "scale=1,7", "--scale", 1, 5)
+    assert (code, err) == (2, "uol: --scale and --read scale=: give one of them\n")
+    code, _, err = uol(photos, "--table", ratings, "--read", "scale=1,inf")
+    assert (code, err) == (2, "uol: the scale must have ends, not go from 1 to inf\n")
 
 
 def test_images_that_the_table_does_not_name_are_counted(uol, photos, ratings):

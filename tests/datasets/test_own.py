@@ -89,7 +89,10 @@ def test_long_table_with_other_names(folder, table):
     assert images.scores.tolist() == [70, 20]
     assert images.scale == Scale(0, 100)
     assert images.histograms is None  # 101 levels are too many
-    assert images.notes[1:] == ("not in the table: 2 images of the folder",)
+    assert images.notes == (
+        "read as a long table: images in column Bild, raters in vp, ratings in Urteil",
+        "not in the table: 2 images of the folder",
+    )
 
 
 def test_ratings_without_raters(folder, table):

@@ -229,7 +229,7 @@ def test_scores_of_all_panels_from_the_command_line(uol, three, tmp_path):
     assert (code, err) == (2, "uol: --explain draws the score of one panel; name it with --panel\n")
     code, out, err = uol("rank", images, "--model", folder, "--panel", "all")
     assert code == 2
-    assert err.strip() == "uol: panel all: this model does not know it; it knows panel, hundred, ten"
+    assert err.strip() == "uol: panel all: only scores have it (uol score --panel all); name one of panel, hundred, ten"
 
 
 def test_a_model_is_anchored_from_the_panel_that_is_named(uol, three, image_files, tmp_path):
@@ -298,8 +298,8 @@ def test_what_is_saved_from_an_opened_model_has_its_card(three, drawn, tmp_path)
         assert card.count("tags:") == 1
         assert "license_name: research" in card
     for name in ("anchored", "again"):
-        assert "the anchors, each scored by comparison with" in (tmp_path / name / "README.md").read_text()
-    assert "(not calibrated)" in (tmp_path / "ten" / "README.md").read_text()
+        assert "anchors, each scored by comparison with" in (tmp_path / name / "README.md").read_text()
+    assert "(not calibrated, so far too narrow)" in (tmp_path / "ten" / "README.md").read_text()
 
 
 def test_what_is_no_name_of_a_panel_is_one_line(loaded):

@@ -130,7 +130,7 @@ def test_an_ensemble_of_graphs_is_refused():
         EnsembleScorer([open_model("uol-fast", "onnx"), open_model("uol-fast", "onnx")])
 
 
-@pytest.mark.parametrize(("word", "value"), [("runtime", "tf"), ("device", "gpu")])
+@pytest.mark.parametrize(("word", "value"), [("runtime", "tf"), ("device", "gpu"), ("device", "cuda:1")])
 def test_words_that_say_nothing_are_refused(word, value):
     with pytest.raises(CallError, match=f"{word} must be auto, .*, not '{value}'"):
         open_model("uol-fast", **{word: value})
@@ -138,5 +138,19 @@ def test_words_that_say_nothing_are_refused(word, value):
 
 def test_a_model_that_is_not_calibrated_says_that_its_intervals_do_not_hold():
     members = [open_model("uol-fast", "torch", "cpu"), open_model("uol-fast", "torch", "cpu")]
+    together, shown = EnsembleScorer(members), [np.zeros((64, 64, 3), np.uint8)]
     with pytest.warns(UserWarning, match="intervals: far too narrow, because this model is not calibrated"):
-        EnsembleScorer(members).score([np.zeros((64, 64, 3), np.uint8)], errors="return")
+        together.score(shown, errors="return")
+    for calibrated in (*members, together.for_new_panel(), members[0].on_panel("omi")):
+        assert len(calibrated.score(shown, errors="return")) == 1  # without a warning
+
+
+@pytest.mark.parametrize("members", [None, "uol-fast", ()])
+def test_members_of_an_ensemble_are_a_list(members):
+    with pytest.raises(CallError, match="an ensemble requires a list of at least 2 members"):
+        EnsembleScorer(members)
+
+
+def test_what_is_no_rating_does_not_anchor():
+    with pytest.raises(CallError, match="anchoring requires rated images, as uol.load gives them, not 'photos'"):
+        open_model("uol-fast", "torch", "cpu").anchor("photos")

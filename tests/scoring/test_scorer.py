@@ -134,6 +134,7 @@ def test_ties_where_intervals_overlap_the_best_of_the_rank():
     assert rank_with_ties([]) == []
 
 
+@pytest.mark.filterwarnings("ignore:intervals. far too narrow")
 def test_hard_outcomes_and_probabilities_agree_roughly(scorer, drawn):
     hard = Scorer(
         scorer.model, scorer.references, scorer.panel, scorer.bradley_terry, scoring=ScoringConfig(outcomes="hard")

@@ -63,7 +63,10 @@ class DataChoice:
             if low >= high:
                 raise CallError(f"--scale {low:g} {high:g}: give the lowest rating first")
             options["scale"] = self.scale
-        rated = datasets.load(name, folder, **options, **_settings(self.read))
+        settings = _settings(self.read)
+        if twice := sorted(options.keys() & settings.keys()):
+            raise CallError(f"--{twice[0]} and --read {twice[0]}=: give one of them")
+        rated = datasets.load(name, folder, **options, **settings)
         if self.folds is None:
             return rated
         from uol.datasets.folds import with_folds

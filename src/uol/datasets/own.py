@@ -142,10 +142,12 @@ def _scale(
         notes.append(f"scale guessed from the data: {scale.low:g} to {scale.high:g}")
         return scale
     try:
-        low, high = map(float, chosen)
+        low, high = map(float, () if isinstance(chosen, str) else chosen)
     except (TypeError, ValueError) as error:
         raise CallError(f"scale={chosen!r}: give the lowest and the highest rating, as (1, 10)") from error
     scale = Scale(low, high)
+    if not np.isfinite(scale).all():
+        raise CallError(f"the scale must have ends, not go from {low:g} to {high:g}")
     if not scale.low < scale.high:
         raise CallError(f"the scale must go from low to high, not from {scale.low:g} to {scale.high:g}")
     outside = np.argwhere((values < scale.low) | (values > scale.high))

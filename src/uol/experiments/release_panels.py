@@ -53,7 +53,7 @@ def with_first(scorer: Scorer, name: str) -> Scorer:
     """The same network, which answers by default on the scale of another panel that it knows."""
     scorers = {panel.name: scorer.on_panel(panel.name) for panel in scorer.panels}
     first = scorers.pop(name)
-    return first.with_panels(list(scorers.values()))
+    return first.with_panels([scorers[name] for name in sorted(scorers)])  # as a folder has them
 
 
 def left_out_of(made: Mapping[str, Any], results: Path) -> list[LeftOut]:

@@ -276,7 +276,7 @@ class BaseScorer(ABC):
         and the other images are scored.
         """
         check_errors(errors)
-        if not self.calibration.images:
+        if self.interval == "panel" and not self.calibration.images:
             warnings.warn(f"intervals: {NOT_CALIBRATED}", stacklevel=2)
         images = as_sequence(images)
         batch_size = self.batch_size if batch_size is None else batch_size
@@ -418,7 +418,7 @@ def check_panel(name: str, panels: Sequence[PanelConfig]) -> None:
     if not isinstance(name, str):
         raise CallError(f"a panel has a name, {' or '.join(known)}, not {name!r}")
     if name == "all" and name not in known:
-        raise CallError(f"all panels together are for uol score; name one of {', '.join(known)}")
+        raise CallError(f"panel all: only scores have it (uol score --panel all); name one of {', '.join(known)}")
     if name not in known:
         near = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(known)}"

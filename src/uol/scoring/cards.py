@@ -20,7 +20,7 @@ FORMER_CARD = "The card of the model that this one was made from, whose terms ho
 LICENCE = "non-commercial-research"
 """The name of the terms of models that ship."""
 
-ANCHORS = "the anchors, each scored by comparison with the others"
+ANCHORS = "anchors, each scored by comparison with the others"
 _FORMER = re.compile(r"^The card of the model that .+, whose terms hold for .+ too:$", re.MULTILINE)
 _TAGS = ["order-learning", "uncertainty", "image-aesthetics", "visual-perception"]
 
@@ -79,13 +79,17 @@ def model_card(scorer: BaseScorer) -> str:
     """The card of a model."""
     members, calibration, panel = scorer.members, scorer.calibration, scorer.panel
     former = former_cards(scorer)
-    # as the cards of opened models say
-    anchored = scorer.anchored or any(ANCHORS in split_card(card)[0] for card in former)
+    again = scorer.former_card is not None  # what its own card says of how it was calibrated holds
+    anchored = scorer.anchored or (again and ANCHORS in split_card(former[0])[0])
     calibrated_on = ANCHORS if anchored else "held-out images"
     licences = re.findall(r"^license_name: (\S+)$", "\n".join(former), re.MULTILINE)
     strict = [name for name in licences if name == LICENCE] or licences
     about = metadata(panel.name, licence=strict[0]) if strict else metadata(panel.name)
-    made = f"calibrated on {calibration.images} {calibrated_on}" if calibration.images else "not calibrated, too narrow"
+    made = (
+        f"calibrated on {calibration.images} {calibrated_on}"
+        if calibration.images
+        else "not calibrated, so far too narrow"
+    )
     if len(members) == 1:
         title, it, rows = "A model of uncertainty-oriented order learning", "The model", _network_rows(members[0])
     else:

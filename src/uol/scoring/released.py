@@ -161,8 +161,8 @@ def open_model(
     Scale(low=1.0, high=5.0)
     """
     if runtime not in get_args(Runtime):
-        raise CallError(f"runtime must be {', '.join(get_args(Runtime))}, not {runtime!r}")
-    if device not in ("auto", "cpu") and not str(device).startswith("cuda"):
+        raise CallError(f"runtime must be auto, torch or onnx, not {runtime!r}")
+    if device not in get_args(Device):
         raise CallError(f"device must be auto, cpu or cuda, not {device!r}")
     folder = find_model(name)
     scorer = _open(folder, runtime, device, wait, threads)

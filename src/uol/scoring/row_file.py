@@ -148,7 +148,7 @@ def check_scores_file(path: Path, inputs: Sequence[Path], replace: bool) -> None
     check_output(path, SUFFIXES, inputs)
     if path.exists() and path.stat().st_size and not replace and not _has_scores(path):
         raise CallError(f"{path}: exists, and is no table of scores; choose another name, or use --replace")
-    if path.exists() and not replace and (lost := _images(path) - {str(name) for name in inputs}):
+    if path.exists() and not replace and (lost := _images(path) - _names(path, inputs)):
         warnings.warn(f"{path}: rows of {counted(len(lost), 'other image')} in it will be replaced", stacklevel=2)
 
 
@@ -156,7 +156,7 @@ def _has_scores(path: Path) -> bool:
     """Whether a file has the columns of scored or ranked rows, and no others."""
     try:
         names = set(_column_names(path))
-    except (OSError, ValueError, ImportError, StopIteration):  # pyarrow's errors are ValueErrors
+    except (OSError, ValueError, ImportError, StopIteration, csv.Error):  # pyarrow's errors are ValueErrors
         return False
     own = {name for name in names if name in _NAMES or name.partition("_")[0] in FIGURES}
     return {"image", "face", "error"} <= names == own
@@ -174,6 +174,13 @@ def _column_names(path: Path) -> Iterable[str]:
         start = file.read(_FIRST_ROW)
     row, _ = json.JSONDecoder().raw_decode(start, start.index("{"))
     return dict(row)
+
+
+def _names(path: Path, inputs: Sequence[Path]) -> set[str]:
+    """The names of images as a file has them: Parquet has no others than valid text."""
+    names = {str(name) for name in inputs}
+    valid = path.suffix.lower() == ".parquet"
+    return {name.encode("utf-8", "replace").decode() for name in names} if valid else names
 
 
 def _images(path: Path) -> set[str]:

@@ -55,16 +55,28 @@ def write_frame(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
 
 
 def check_frame_output(path: Path, inputs: Iterable[Path], columns: Collection[str], only: bool = False) -> None:
-    """Refuse a table to write as `check_output` does, and in place of a CSV without these columns: somebody else's.
+    """Refuse a table to write as `check_output` does, and in place of a table without these columns: somebody else's.
 
-    With `only`, the CSV may have no others.
+    With `only`, the table may have no others.
     """
     check_output(path, FRAME_SUFFIXES, inputs)
-    if path.suffix.lower() == ".csv" and path.exists() and path.stat().st_size:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            found = next(csv.reader(file), [])
+    if path.exists() and path.stat().st_size:
+        found = _heading(path)
         if not set(columns) <= set(found) or (only and len(found) > len(columns)):
             raise CallError(f"{path}: exists, and is no table that this command wrote; choose another name")
+
+
+def _heading(path: Path) -> list[str]:
+    """The names of a table's columns; none if it is damaged or no table."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            from pyarrow import parquet  # type: ignore[import-untyped]
+
+            return list(parquet.read_schema(path).names)
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            return next(csv.reader(file), [])
+    except (OSError, ValueError, csv.Error):  # pyarrow's errors are ValueErrors
+        return []
 
 
 def as_written(value: float, digits: int) -> float:
