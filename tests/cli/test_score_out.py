@@ -76,3 +76,21 @@ def test_a_photograph_is_not_explained_over(uol, model_folder, image_files):
         code, _, err = uol("score", image, "--model", model_folder, "--explain", target)
         assert code == 2, err
     assert image.read_bytes() == before
+
+
+def test_pages_and_pictures_of_others_are_not_replaced(uol, model_folder, image_files, tmp_path):
+    photograph, pictures = sorted(image_files.iterdir())[0], tmp_path / "pictures"
+    pictures.mkdir()
+    theirs = [tmp_path / "their.html", tmp_path / "their.png", pictures / f"{photograph.stem}.png"]
+    for path in theirs:
+        path.write_bytes(b"somebody's")
+    for words in (("rank", "--html", theirs[0]), ("score", "--explain", theirs[1]), ("score", "--explain", pictures)):
+        code, _, err = uol(words[0], photograph, "--model", model_folder, *words[1:])
+        assert (code, err.count("\n")) == (2, 1), err
+        assert "exists, and was not written by uol; choose another name" in err
+    assert all(path.read_bytes() == b"somebody's" for path in theirs)
+    ours = tmp_path / "ours"
+    for _ in range(2):
+        assert uol("rank", photograph, "--model", model_folder, "--html", ours.with_suffix(".html"))[0] == 0
+        assert uol("score", photograph, "--model", model_folder, "--explain", ours.with_suffix(".png"))[0] == 0
+        assert uol("score", photograph, "--model", model_folder, "--explain", ours)[0] == 0

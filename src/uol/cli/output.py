@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
 from uol.errors import CallError
-from uol.storage.files import check_output, plain
+from uol.storage.files import check_output, check_replaced, plain
 
 if TYPE_CHECKING:
     from uol.datasets.choosing import DataChoice
@@ -57,9 +57,10 @@ def _load_study(chosen: DataChoice) -> RatedImages | None:
 
 
 def check_page(page: Path | None, inputs: Iterable[Path] = ()) -> None:
-    """Refuse a page whose name does not end in .html, or that would overwrite an input."""
+    """Refuse a page whose name does not end in .html, or that would overwrite an input or somebody else's page."""
     if page is not None:
         check_output(page, (".html", ".htm"), inputs)
+        check_replaced(page, b'<meta name="generator" content="uol">')
 
 
 def check_results(results: Path) -> None:

@@ -24,10 +24,11 @@ from uol.reports.figures import BLUE, OUTCOME_COLOURS, PURPLE, likelihood_curve,
 from uol.scoring.base import BaseScorer, Score
 from uol.scoring.config import PanelConfig
 from uol.scoring.rows import ScoreRow
-from uol.storage.files import check_output, replacing
+from uol.storage.files import check_output, check_replaced, replacing
 
 Floats = npt.NDArray[np.float64]
 
+_OURS = b"Software\0uol"  # in the PNG files that are written here
 FONT = "DejaVu Sans"  # comes with matplotlib: the picture is the same everywhere
 BAR = -0.16  # height of the interval, below the curves' foot at 0
 RATINGS_TOP = 0.6  # height of the ratings' curve: less than the likelihood's 1, as it is the background
@@ -84,7 +85,7 @@ def explain_rows(scorer: BaseScorer, rows: Sequence[ScoreRow], target: Path) -> 
     for row, path in zip(rows, picture_paths([row["image"] for row in rows], target), strict=True):
         figure = explain_pixels(scorer, _framed_again(scorer, row), Path(row["image"]).name)
         with replacing(path) as temporary:
-            figure.savefig(temporary, format="png")
+            figure.savefig(temporary, format="png", metadata={"Software": "uol"})
         yield path
 
 
@@ -116,7 +117,7 @@ def check_explainable(scorer: BaseScorer) -> None:
 
 
 def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
-    """Where the picture of each image goes; in a folder, equal names are numbered. No image is overwritten."""
+    """Where the picture of each image goes; in a folder, equal names are numbered. No other picture is overwritten."""
     if not target.is_dir() and target.suffix.lower() not in ("", ".png"):
         raise CallError(f"--explain {target}: pictures are PNG files; name one, or a folder")
     if target.suffix.lower() == ".png":
@@ -124,6 +125,7 @@ def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
             raise CallError(f"{target}: one file cannot hold {len(images)} pictures; give a folder")
         for image in images:
             check_output(target, (".png",), [Path(image)])
+        check_replaced(target, _OURS)
         return [target for _ in images]
     if target.resolve() in {Path(image).resolve().parent for image in images}:
         raise CallError(f"--explain {target}: contains images that are to be scored; choose another name")
@@ -137,6 +139,7 @@ def picture_paths(images: Sequence[str], target: Path) -> list[Path]:
             name = f"{stem} ({number})"
         taken.add(name.lower())
         paths.append(target / f"{name}.png")
+        check_replaced(paths[-1], _OURS)
     return paths
 
 

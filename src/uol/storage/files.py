@@ -16,6 +16,8 @@ from typing import Any
 
 from uol.errors import CallError, UolError, install
 
+_BEGINNING = 4096  # bytes
+
 
 def check_output(path: Path, suffixes: Sequence[str], inputs: Iterable[Path] = ()) -> None:
     """Refuse a file to write that is an input or a folder, or whose ending names none of its formats.
@@ -33,6 +35,14 @@ def check_output(path: Path, suffixes: Sequence[str], inputs: Iterable[Path] = (
         raise CallError(f"{path}: a folder is there; name a file")
     if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
         raise UolError(f"{path}: Parquet needs pyarrow; install it with: {install('data')}")
+
+
+def check_replaced(path: Path, mark: bytes) -> None:
+    """Refuse to replace a file without the mark near its beginning that those of `uol` have."""
+    if path.is_file() and path.stat().st_size:
+        with open(path, "rb") as file:
+            if mark not in file.read(_BEGINNING):
+                raise CallError(f"{path}: exists, and was not written by uol; choose another name")
 
 
 def _one_of(words: Sequence[str]) -> str:
