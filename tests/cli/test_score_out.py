@@ -94,3 +94,24 @@ def test_pages_and_pictures_of_others_are_not_replaced(uol, model_folder, image_
         assert uol("rank", photograph, "--model", model_folder, "--html", ours.with_suffix(".html"))[0] == 0
         assert uol("score", photograph, "--model", model_folder, "--explain", ours.with_suffix(".png"))[0] == 0
         assert uol("score", photograph, "--model", model_folder, "--explain", ours)[0] == 0
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_what_is_no_table_is_not_replaced(call, tmp_path, suffix):
+    other = tmp_path / f"other.{suffix}"
+    other.write_bytes(b"\xff" * 200_000)
+    code, _, err = call("score", "--out", other)
+    assert (code, err) == (
+        2,
+        f"uol: {other}: exists, and is no table of scores; choose another name, or use --replace\n",
+    )
+    assert other.read_bytes() == b"\xff" * 200_000
+
+
+def test_a_table_with_a_name_that_is_no_text_is_replaced(uol, model_folder, image_files, tmp_path):
+    image = tmp_path / b"odd-\xff.png".decode(errors="surrogateescape")
+    image.write_bytes(sorted(image_files.iterdir())[0].read_bytes())
+    for suffix in ("csv", "json", "parquet"):
+        for _ in range(2):
+            code, _, err = uol("score", image, "--model", model_folder, "--out", tmp_path / f"rows.{suffix}")
+            assert (code, "will be replaced" in err) == (0, False), err

@@ -21,7 +21,7 @@ from typing import IO, Any, Self, TypeAlias
 
 from uol.errors import CallError, UolError, counted
 from uol.scoring.rows import FIGURES, ScoreRow
-from uol.storage.csv_text import csv_text, unguarded, write_frame
+from uol.storage.csv_text import FRAME_SUFFIXES, csv_text, heading, unguarded, write_frame
 from uol.storage.files import check_output, plain, write_text
 from uol.storage.locks import holding
 
@@ -156,21 +156,16 @@ def _has_scores(path: Path) -> bool:
     """Whether a file has the columns of scored or ranked rows, and no others."""
     try:
         names = set(_column_names(path))
-    except (OSError, ValueError, ImportError, StopIteration, csv.Error):  # pyarrow's errors are ValueErrors
+    except (OSError, ValueError):
         return False
     own = {name for name in names if name in _NAMES or name.partition("_")[0] in FIGURES}
     return {"image", "face", "error"} <= names == own
 
 
 def _column_names(path: Path) -> Iterable[str]:
-    if path.suffix.lower() == ".parquet":
-        from pyarrow import parquet  # type: ignore[import-untyped]
-
-        names: Iterable[str] = parquet.read_schema(path).names
-        return names
+    if path.suffix.lower() in FRAME_SUFFIXES:
+        return heading(path)
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        if path.suffix.lower() == ".csv":
-            return next(csv.reader(file))
         start = file.read(_FIRST_ROW)
     row, _ = json.JSONDecoder().raw_decode(start, start.index("{"))
     return dict(row)

@@ -61,12 +61,12 @@ def check_frame_output(path: Path, inputs: Iterable[Path], columns: Collection[s
     """
     check_output(path, FRAME_SUFFIXES, inputs)
     if path.exists() and path.stat().st_size:
-        found = _heading(path)
+        found = heading(path)
         if not set(columns) <= set(found) or (only and len(found) > len(columns)):
             raise CallError(f"{path}: exists, and is no table that this command wrote; choose another name")
 
 
-def _heading(path: Path) -> list[str]:
+def heading(path: Path) -> list[str]:
     """The names of a table's columns; none if it is damaged or no table."""
     try:
         if path.suffix.lower() == ".parquet":
